@@ -1,0 +1,15 @@
+// The program's commands: one file each, named after the command. Every function adds its
+// subcommand to `app`; the callback stores the exit code (0 done, 1 failed, 2 wrong use).
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+
+namespace rose {
+
+// Prints "rose: message" on stderr and gives the exit code that belongs to the status: 2 for the
+// caller's fault, else 1.
+int ReportFailure(const Status& status);
+
+}  // namespace rose

@@ -1,0 +1,34 @@
+// rose: serves OpenAI's gpt-oss models. Each command lives in a file of its name.
+#include <cstdio>
+
+#include "commands.h"
+
+namespace rose {
+
+int ReportFailure(const Status& status) {
+  std::fprintf(stderr, "rose: %s\n", status.message().c_str());
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kUnsupported:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace rose
+
+int main(int argc, char** argv) {
+  CLI::App app{"rose serves OpenAI's gpt-oss models: checkpoint in, OpenAI-compatible API out."};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", ROSE_VERSION);
+  int exit_code = 0;
+  (void)exit_code;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}

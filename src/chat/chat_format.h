@@ -1,0 +1,103 @@
+// ChatFormat: messages to prompt tokens, and sampled tokens back to messages. One file for each
+// format, Harmony first. Nothing below this line of the house knows a format's token ids.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rose {
+
+enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
+
+// One function call of an assistant message. `arguments` is text, byte for byte.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;
+};
+
+// A message of a conversation, in the API's terms.
+struct ChatMessage {
+  Role role = Role::kUser;
+  std::string content;
+  bool has_content = true;  // an assistant message may have calls alone
+  std::string reasoning;    // assistant: thoughts before content or calls; empty = none
+  std::vector<ToolCall> tool_calls;
+  std::string tool_name;  // tool: the function that answered (the API resolves call ids)
+};
+
+struct ToolSpec {
+  std::string name;
+  std::optional<std::string> description;
+  std::optional<std::string> parameters_json;  // JSON Schema text, key order kept; absent = none
+};
+
+struct ResponseFormat {
+  std::string name;
+  std::string description;
+  std::string schema_json;  // compact, key order kept
+};
+
+enum class ReasoningEffort { kLow, kMedium, kHigh };
+
+struct ChatRequest {
+  std::vector<ChatMessage> messages;
+  std::vector<ToolSpec> tools;
+  std::optional<ResponseFormat> response_format;
+  ReasoningEffort effort = ReasoningEffort::kMedium;
+  std::string date;  // "YYYY-MM-DD"; empty = no date line
+};
+
+// What a token stream says, piece by piece. Text is valid UTF-8.
+struct ChatEvent {
+  enum class Kind {
+    kBegin,  // a message starts: channel, recipient, content_type are set
+    kText,   // more of its body
+    kEnd,    // it is complete, or was cut (complete = false)
+  };
+  Kind kind = Kind::kText;
+  // Where the text belongs, in the API's terms; set on every event.
+  enum class Target { kReasoning, kContent, kToolCall, kHidden };
+  Target target = Target::kContent;
+  std::string channel, recipient, content_type;  // on kBegin
+  std::string tool_name;                         // on kBegin of a kToolCall
+  std::string text;                              // on kText
+  bool complete = true;                          // on kEnd
+};
+
+// Incremental and total: any token stream gives events, never an error.
+class ChatParser {
+ public:
+  virtual ~ChatParser() = default;
+  virtual void Push(int32_t token, std::vector<ChatEvent>& events) = 0;
+  // The stream ended.
+  virtual void Finish(std::vector<ChatEvent>& events) = 0;
+};
+
+class ChatFormat {
+ public:
+  virtual ~ChatFormat() = default;
+
+  // The prompt, up to where the assistant's answer begins.
+  virtual Result<std::vector<int32_t>> Render(const ChatRequest& request) const = 0;
+  // Sampling stops at any of these.
+  virtual const std::vector<int32_t>& stop_ids() const = 0;
+  // A parser that starts where Render ends. Lives no longer than the format.
+  virtual std::unique_ptr<ChatParser> NewParser() const = 0;
+};
+
+// By name ("harmony", chat/registry.cc). The tokenizer must have the format's special tokens, and
+// must outlive the result.
+Result<std::unique_ptr<ChatFormat>> CreateChatFormat(std::string_view name,
+                                                     const Tokenizer& tokenizer);
+// The format a model speaks, by its architecture ("GptOssForCausalLM" -> "harmony").
+Result<std::string> ChatFormatOf(std::string_view architecture);
+
+}  // namespace rose

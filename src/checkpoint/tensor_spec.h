@@ -1,0 +1,35 @@
+// The tensor table: one row for every weight a model needs, with where to find it in each public
+// checkpoint layout and how it is divided over GPUs. Loading, inspection, conversion and strictness
+// checks all follow from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/split.h"
+
+namespace rose {
+
+enum class TensorKind {
+  kVector,   // BF16 [n]: norms, biases, sinks (also [experts, n])
+  kMatrix,   // [rows, cols]; bf16, or fp8-block
+  kExperts,  // [experts, rows, cols]; bf16, mxfp4 or fp8-block
+};
+
+// Where one weight can come from: checkpoint tensors that are joined along the rows (axis 0).
+// For kExperts a source is a stem: codecs look for stem + "_blocks"/"_scales" (or ".blocks"/
+// ".scales") and so on; the bare stem is the dequantised BF16 form [experts, cols, rows], which is
+// transposed (spec B.6).
+using TensorSource = std::vector<std::string>;
+
+struct TensorSpec {
+  std::string name;  // as the model asks for it: "layers.3.qkv"
+  TensorKind kind = TensorKind::kMatrix;
+  std::vector<int64_t> shape;         // logical, whole model (before any split)
+  std::vector<TensorSource> sources;  // alternatives, one for each layout, best first
+  Split split = Split::kNone;
+  Group group = Group::kNone;
+};
+
+}  // namespace rose

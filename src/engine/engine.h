@@ -1,0 +1,56 @@
+// Engine: takes requests, runs steps on its own thread, streams tokens back. Contract: README.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "engine/decoder.h"
+#include "engine/executor.h"
+#include "request/request.h"
+
+namespace rose {
+
+// Set by the user; const after start.
+struct EngineConfig {
+  int64_t max_context = 0;        // tokens of prompt + answer; 0 = what the model and memory allow
+  int64_t max_running = 256;      // sequences computed in one step
+  int64_t max_waiting = 1024;     // requests queued before Submit answers kUnavailable
+  int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
+  int64_t prefill_chunk = 0;      // most tokens of one prompt in one step; 0 = the budget
+};
+
+struct EngineStats {
+  int64_t running = 0;
+  int64_t waiting = 0;
+  int64_t pages_total = 0;  // of all KV groups
+  int64_t pages_used = 0;
+  int64_t prompt_tokens = 0;  // since start
+  int64_t generated_tokens = 0;
+  int64_t steps = 0;
+  int64_t preemptions = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;  // cancels what runs, then joins its thread
+
+  // Thread-safe. kInvalidArgument for a request that can never run (its reason names the limit),
+  // kUnavailable when the queue is full or the engine is draining.
+  virtual Result<RequestId> Submit(Request request) = 0;
+  // Thread-safe; unknown or finished ids are ignored. The request still gets its last event
+  // (kCancelled), unless it finished first.
+  virtual void Cancel(RequestId id) = 0;
+  virtual EngineStats stats() const = 0;
+  virtual int64_t max_context() const = 0;
+  virtual int64_t vocab() const = 0;
+  // False once its thread has failed; then every Submit answers kInternal.
+  virtual bool healthy() const = 0;
+  // Refuses new requests; returns once nothing runs or waits, or after `timeout_ms`.
+  virtual void Drain(int64_t timeout_ms) = 0;
+};
+
+std::unique_ptr<Engine> CreateEngine(const EngineConfig& config, std::unique_ptr<Executor> executor,
+                                     std::unique_ptr<Decoder> decoder);
+
+}  // namespace rose

@@ -1,0 +1,32 @@
+// Executor: runs one step on a device and samples. The engine never sees streams, graphs or ops.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "request/step_plan.h"
+#include "tensor/kv_layout.h"
+
+namespace rose {
+
+struct ExecutorInfo {
+  int64_t vocab = 0;
+  int64_t max_positions = 0;
+  KvLayout kv;
+  std::vector<int64_t> pages;  // pages available in each KV group
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual const ExecutorInfo& info() const = 0;
+
+  // Starts a step. `plan` and all it points to stay valid until Wait returns. One step at a time
+  // may be in flight.
+  virtual void Submit(const StepPlan& plan) = 0;
+  // Finishes the step begun last. Throws CheckFailure if the step failed.
+  virtual StepResult Wait() = 0;
+};
+
+}  // namespace rose

@@ -1,0 +1,111 @@
+// OpSet: everything a model's forward pass may ask of a device. Three implementations: `cpu` (plain
+// loops in f32, the reference), `cpu-fast` (threads and SIMD) and `cuda`.
+//
+// Rules for all methods. Activations are dense and live in the step arena: they stay valid until the
+// next BeginStep. Inputs never alias outputs unless said. Every op takes zero rows. A row's result
+// does not depend on the other rows of the step (batch invariance). Activations are F32 on the CPU.
+// A wrong shape or type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/step.h"
+#include "tensor/kv_layout.h"
+#include "tensor/weight.h"
+
+namespace rose {
+
+// The precision tiers (docs/architecture.md): on the CPU, `exact` is f32 throughout and `fast` may
+// round operands to bf16.
+enum class Precision { kExact, kFast };
+
+// Rotary embedding in half-split form: dims (i, i + head_dim/2) turn by position * inv_freq[i], and
+// cos and sin are both scaled (YaRN's concentration; 1 for plain RoPE). Spec A.5.
+struct Rope {
+  std::vector<float> inv_freq;  // [head_dim/2]
+  float scale = 1.0f;
+};
+
+struct AttentionShape {
+  int64_t heads = 0;     // query heads
+  int64_t kv_heads = 0;  // heads % kv_heads == 0; query head h reads kv head h / (heads/kv_heads)
+  int64_t head_dim = 0;
+};
+
+// The clamped SwiGLU of gpt-oss (spec A.7): gate = min(g, limit), up = clamp(u, -limit, limit),
+// out = gate * sigmoid(alpha * gate) * (up + 1). Rows of gate_up are interleaved: 2i gate, 2i+1 up.
+struct SwiGlu {
+  float limit = 7.0f;
+  float alpha = 1.702f;
+};
+
+// Which experts each row goes to, and with what weight.
+struct Routing {
+  Tensor experts;  // I32 [tokens, experts_per_token], best first; ties go to the lower index
+  Tensor weights;  // F32 [tokens, experts_per_token], softmax over the chosen ones
+};
+
+class OpSet {
+ public:
+  virtual ~OpSet() = default;
+
+  virtual std::string_view name() const = 0;
+  // Element type of the KV cache that PagedAttention expects.
+  virtual DType kv_dtype() const = 0;
+
+  // Takes a loaded host weight into the form this op set computes with: as it is, repacked, or
+  // copied to a device. The result is valid as long as both the op set and `host` live.
+  virtual Result<Weight> Adopt(const Weight& host) = 0;
+
+  // Memory for `pages[g]` pages of every group g, zero-filled. kUnavailable if it does not fit.
+  virtual Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) = 0;
+
+  // Starts a step: forgets the activations of the step before.
+  virtual void BeginStep() = 0;
+
+  // table [vocab, hidden], tokens in [0, vocab) -> [tokens, hidden].
+  virtual Tensor Embed(std::span<const int32_t> tokens, const Weight& table) = 0;
+
+  // x [tokens, hidden] -> x * rsqrt(mean(x^2) + eps) * weight, in f32. Spec A.3.
+  virtual Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) = 0;
+
+  // residual += delta, both [tokens, hidden]; returns RmsNorm(residual).
+  virtual Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
+                            float eps) = 0;
+
+  // x [tokens, cols], weight [rows, cols], bias [rows] or empty -> x . weight^T + bias
+  // [tokens, rows].
+  virtual Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) = 0;
+
+  // Turns the q and k parts of qkv [tokens, (heads + 2 kv_heads) * head_dim] in place, and writes
+  // k and v of every row to its page.
+  virtual void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope,
+                            KvLayer& kv, const Step& step) = 0;
+
+  // Causal attention of every row's q over its sequence's pages, kv.window keys at most (0 = all),
+  // scores scaled by 1/sqrt(head_dim). `sinks` [heads], if not empty, adds one unscaled logit a head
+  // to the softmax's denominator. Spec A.4. -> [tokens, heads * head_dim].
+  virtual Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
+                                const KvLayer& kv, const Step& step) = 0;
+
+  // Logits x . weight^T + bias, the top_k largest, softmax over those. Spec A.6.
+  virtual Routing Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) = 0;
+
+  // x [tokens, hidden], weight [experts, 2*inter, hidden], bias [experts, 2*inter]
+  // -> SwiGlu of each row's experts [tokens, experts_per_token, inter].
+  virtual Tensor ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,
+                               const Weight& bias, const SwiGlu& activation) = 0;
+
+  // x [tokens, experts_per_token, inter], weight [experts, hidden, inter], bias [experts, hidden]
+  // -> sum over a row's experts of routing weight * (x . weight^T + bias) [tokens, hidden].
+  virtual Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
+                             const Weight& bias) = 0;
+
+  // Rows `rows` of x [tokens, cols] -> [rows, cols].
+  virtual Tensor GatherRows(const Tensor& x, std::span<const int32_t> rows) = 0;
+};
+
+}  // namespace rose

@@ -1,0 +1,63 @@
+// What the engine is asked, and what it answers: token ids and numbers, no text and no format.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rose {
+
+using RequestId = uint64_t;
+
+// How the next token is drawn. Defaults draw from the model's own distribution.
+struct SamplingParams {
+  double temperature = 1.0;  // 0 = greedy
+  double top_p = 1.0;
+  int top_k = 0;  // 0 = off
+  double min_p = 0.0;
+  double presence_penalty = 0.0;
+  double frequency_penalty = 0.0;
+  double repetition_penalty = 1.0;
+  // Seed and position decide a draw, never the batch. Without a seed the engine picks one.
+  std::optional<uint64_t> seed;
+  std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logits
+  int logprobs = -1;  // -1 = none, n = the drawn token's and those of the n most likely
+};
+
+enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+
+struct TokenLogprob {
+  int32_t id = 0;
+  float logprob = 0;  // of the model's own distribution (before temperature and filters)
+};
+
+struct SampledToken {
+  int32_t id = 0;
+  float logprob = 0;              // filled if logprobs >= 0
+  std::vector<TokenLogprob> top;  // logprobs entries, most likely first
+};
+
+// News of one request. Exactly one event, the last, has finish != kNone.
+struct TokenEvent {
+  RequestId id = 0;
+  std::vector<SampledToken> tokens;  // a matched stop id is included as the last token
+  FinishReason finish = FinishReason::kNone;
+  std::optional<int32_t> stop_id;  // the stop id that ended it
+  int64_t cached_tokens = 0;       // prompt tokens taken from the prefix cache
+  std::string error;               // with kError
+};
+
+struct Request {
+  std::vector<int32_t> prompt;  // >= 1 token, each in [0, vocab)
+  int64_t max_tokens = 0;       // >= 1; prompt + max_tokens <= the engine's context length
+  int64_t min_tokens = 0;       // stop ids are not drawn before this many tokens
+  std::vector<int32_t> stop_ids;
+  SamplingParams sampling;
+  // Called on the engine's thread, in order; must not block or call the engine.
+  std::function<void(const TokenEvent&)> on_event;
+};
+
+}  // namespace rose
