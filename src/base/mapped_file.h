@@ -1,0 +1,33 @@
+// A file mapped read-only into memory. Pages are read when they are touched.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+
+namespace rose {
+
+class MappedFile {
+ public:
+  // kNotFound if there is no such file, kIo if it cannot be opened or mapped. An empty file is an
+  // empty view. NOTE: a file that is cut short while it is mapped kills the reader (SIGBUS); the
+  // converter therefore never writes in place.
+  static Result<MappedFile> Open(const std::string& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::string& path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return {data_, static_cast<size_t>(size_)}; }
+
+ private:
+  std::string path_;
+  const uint8_t* data_ = nullptr;  // [size_], null if the file is empty
+  int64_t size_ = 0;
+};
+
+}  // namespace rose
