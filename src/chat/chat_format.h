@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,18 +59,21 @@ struct ChatRequest {
 // What a token stream says, piece by piece. Text is valid UTF-8.
 struct ChatEvent {
   enum class Kind {
-    kBegin,  // a message starts: channel, recipient, content_type are set
-    kText,   // more of its body
-    kEnd,    // it is complete, or was cut (complete = false)
+    kBegin,    // a message starts
+    kText,     // more of its body
+    kEnd,      // it is complete, or was cut (complete = false)
+    kDropped,  // text outside any message, or words of a header without a meaning: for logs only
   };
   Kind kind = Kind::kText;
-  // Where the text belongs, in the API's terms; set on every event.
+  // Where the message belongs, in the API's terms; set on every event but kDropped. kHidden is what
+  // nobody may see, such as a tool's answer that the model made up.
   enum class Target { kReasoning, kContent, kToolCall, kHidden };
   Target target = Target::kContent;
-  std::string channel, recipient, content_type;  // on kBegin
-  std::string tool_name;                         // on kBegin of a kToolCall
-  std::string text;                              // on kText
-  bool complete = true;                          // on kEnd
+  // On kBegin, as the model wrote them; empty = absent.
+  std::string author, channel, recipient, content_type;
+  std::string tool_name;  // on kBegin of a kToolCall: the function, never empty
+  std::string text;       // on kText and kDropped
+  bool complete = true;   // on kEnd
 };
 
 // Incremental and total: any token stream gives events, never an error.
@@ -89,8 +93,10 @@ class ChatFormat {
   virtual Result<std::vector<int32_t>> Render(const ChatRequest& request) const = 0;
   // Sampling stops at any of these.
   virtual const std::vector<int32_t>& stop_ids() const = 0;
-  // A parser that starts where Render ends. Lives no longer than the format.
-  virtual std::unique_ptr<ChatParser> NewParser() const = 0;
+  // A parser that starts where Render ends. `tools` are those that were rendered: a call is known
+  // by its recipient, and a declared name may lack the format's prefix. Lives no longer than the
+  // format.
+  virtual std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools) const = 0;
 };
 
 // By name ("harmony", chat/registry.cc). The tokenizer must have the format's special tokens, and

@@ -1,0 +1,25 @@
+// What a failed request is answered with (spec E.12): an HTTP status and a JSON body.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace rose {
+
+struct ApiError {
+  int http_status = 400;
+  std::string message;  // a sentence that says what to do
+  std::string param;    // the field at fault, such as "messages[2].role"; empty = null
+  std::string code;     // such as "context_length_exceeded"; empty = null
+};
+
+// {"error": {"message", "type", "param", "code"}}. The type follows from the HTTP status. Valid
+// JSON whatever the texts hold. Also the payload of an event that ends a stream which had begun.
+std::string ErrorBody(const ApiError& error);
+
+// The answer to a failure from below: kInvalidArgument and kUnsupported 400, kNotFound 404,
+// kUnavailable 503, others 500.
+ApiError ErrorFromStatus(const Status& status);
+
+}  // namespace rose
