@@ -1,0 +1,68 @@
+# The commands of daily work; each sets up what it needs first. The build itself is CMake's.
+#
+#   make run      build, serve the model that ships with rose, ask it a question
+#   make test     build and pass all tests
+#   make build    leave the program at build/rose
+#   make check    before a commit: format, includes, headers, texts, tests
+#   make asan     build and test with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make tsan     build and test with ThreadSanitizer
+#   make fuzz     each fuzz target for SECONDS_EACH seconds (60)
+#   make cuda     compile the CUDA sources (no GPU needed)
+#   make format   lay out all sources
+#
+# JOBS=N bounds how many compilers and tests run side by side.
+
+export PATH := $(CURDIR)/.cache/bin:$(PATH)
+JOBS ?= $(shell nproc)
+SECONDS_EACH ?= 60
+
+.PHONY: run test build check asan tsan fuzz cuda format setup setup-dev headers
+.DEFAULT_GOAL := build
+
+setup:
+	@scripts/setup.sh
+
+setup-dev:
+	@scripts/setup.sh --dev
+
+# configure-and-build(preset): CMake's own words only where they matter.
+define configure-and-build
+@cmake --preset $(1) --log-level=NOTICE
+@cmake --build --preset $(1) -j $(JOBS) $(2)
+endef
+
+build: setup
+	$(call configure-and-build,release)
+	@ln -sfn build/compile_commands.json compile_commands.json
+
+test: build
+	@ctest --preset release -j $(JOBS)
+
+run: setup
+	$(call configure-and-build,release,--target rose)
+	@build/rose serve --demo
+
+asan tsan: setup
+	$(call configure-and-build,$@)
+	@ctest --preset $@ -j $(JOBS)
+
+fuzz: setup-dev
+	$(call configure-and-build,fuzz)
+	@scripts/fuzz.sh build-fuzz $(SECONDS_EACH)
+
+cuda: setup
+	@scripts/setup.sh --cuda
+	$(call configure-and-build,cuda)
+
+headers: setup
+	$(call configure-and-build,release,--target rose_headers)
+
+format: setup-dev
+	@tools/check_format.sh --fix
+
+check: setup-dev headers
+	@tools/check_format.sh
+	@tools/check_includes.py
+	@tools/check_texts.py
+	@$(MAKE) --no-print-directory test
+	@tools/check_binary.sh build/rose

@@ -1,0 +1,121 @@
+#!/bin/bash
+# Installs what building needs and what is not there yet: distribution packages with apt (as root,
+# Debian 12 or Ubuntu 24.04) and, into .cache/, what deps.lock names. Running it again is quick and
+# changes nothing.
+#
+#   scripts/setup.sh           compilers, libraries, CMake and Ninja
+#   scripts/setup.sh --dev     also clang 19: format check, fuzzing
+#   scripts/setup.sh --cuda    also a CUDA compiler (no GPU or driver needed)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export DEBIAN_FRONTEND=noninteractive
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+dev=no cuda=no
+for option in "$@"; do
+  case "$option" in
+    --dev) dev=yes ;;
+    --cuda) cuda=yes ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "$0"; [ "$option" = --help ] && exit 0 || exit 2 ;;
+  esac
+done
+
+has_package() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+
+# apt_needs PACKAGE...: installs those that are missing.
+apt_needs() {
+  local missing=() package
+  for package in "$@"; do
+    has_package "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  [ "$(id -u)" = 0 ] || fail "these packages are missing; install them as root: ${missing[*]}"
+  echo "setup: installing ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } \
+    </dev/null >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    fail "apt could not install ${missing[*]}"
+  fi
+  rm -f "$log"
+}
+
+# The distribution's Boost; any from 1.81 on will do.
+boost_package() {
+  local package
+  for package in libboost1.81-dev libboost1.83-dev; do
+    if has_package "$package"; then echo "$package"; return; fi
+  done
+  case "$(. /etc/os-release && echo "$ID $VERSION_ID")" in
+    "ubuntu "*) echo libboost1.83-dev ;;
+    *) echo libboost1.81-dev ;;
+  esac
+}
+
+# pip_installs PART DIR: the packages of one part of deps.lock, as one environment below DIR.
+pip_installs() {
+  local part=$1 dir=$2 requirements
+  requirements=$(mktemp)
+  awk -v part="$part" '$1 == "pypi" && $4 == part { print $2 "==" $3 " --hash=sha256:" $5 }' \
+    deps.lock >"$requirements"
+  echo "setup: installing into $dir: $(cut -d' ' -f1 "$requirements" | xargs)"
+  rm -rf "$dir"
+  /usr/bin/python3 -m venv "$dir"
+  "$dir/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --only-binary :all: --require-hashes -r "$requirements" ||
+    fail "pip could not install part '$part' of deps.lock"
+  rm -f "$requirements"
+}
+
+# once STAMP COMMAND...: runs the command unless it was done for this very lock file.
+once() {
+  local stamp=.cache/$1.stamp hash
+  shift
+  hash=$(cat deps.lock scripts/setup.sh | sha256sum)
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$hash" ] && return 0
+  "$@"
+  echo "$hash" >"$stamp"
+}
+
+# CMake and Ninja under .cache/bin, as links to the programs themselves: quicker than the wrappers in
+# Python, and a moved checkout keeps working.
+install_base() {
+  pip_installs base .cache/venv
+  local cmake
+  cmake=$(cd .cache && echo venv/lib/python3*/site-packages/cmake/data/bin)
+  mkdir -p .cache/bin
+  ln -sfn "../$cmake/cmake" .cache/bin/cmake
+  ln -sfn "../$cmake/ctest" .cache/bin/ctest
+  ln -sfn ../venv/bin/ninja .cache/bin/ninja
+}
+
+# The wheels have `lib` and only versioned library names; CMake looks for the usual ones.
+install_cuda() {
+  pip_installs cuda .cache/cuda-venv
+  local root library
+  root=$(echo "$PWD"/.cache/cuda-venv/lib/python3*/site-packages/nvidia/cu13)
+  [ -x "$root/bin/nvcc" ] || fail "the CUDA packages hold no bin/nvcc where it is expected"
+  ln -sfn lib "$root/lib64"
+  for library in "$root"/lib/*.so.*; do
+    ln -sfn "$(basename "$library")" "${library%%.so.*}.so"
+  done
+  ln -sfn "${root#"$PWD"/.cache/}" .cache/cuda
+}
+
+[ "$(uname -m)" = x86_64 ] || fail "deps.lock has packages for x86_64 only"
+mkdir -p .cache
+apt_needs g++ ca-certificates ccache python3 python3-venv "$(boost_package)" \
+  libcli11-dev libspdlog-dev libfmt-dev libgtest-dev
+[ "$dev" = no ] || apt_needs clang-19 clang-format-19 libclang-rt-19-dev llvm-19 binutils
+[ -x .cache/bin/cmake ] && [ -x .cache/bin/ninja ] || rm -f .cache/base.stamp
+once base install_base
+if [ "$cuda" = yes ]; then
+  [ -x .cache/cuda/bin/nvcc ] || rm -f .cache/cuda.stamp
+  once cuda install_cuda
+fi
