@@ -27,17 +27,17 @@ class CheckFailure : public std::logic_error {
 }  // namespace rose
 
 // ROSE_CHECK(condition, parts of a message...)
-#define ROSE_CHECK(condition, ...)                                                             \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      ::rose::FailCheck(__FILE__, __LINE__, #condition, ::rose::StrCat(__VA_ARGS__));          \
+#define ROSE_CHECK(condition, ...)                                                    \
+  do {                                                                                \
+    if (!(condition)) [[unlikely]]                                                    \
+      ::rose::FailCheck(__FILE__, __LINE__, #condition, ::rose::StrCat(__VA_ARGS__)); \
   } while (false)
 
-#define ROSE_CHECK_OP_(a, op, b)                                                               \
-  do {                                                                                         \
-    const auto& a_ = (a);                                                                      \
-    const auto& b_ = (b);                                                                      \
-    if (!(a_ op b_)) [[unlikely]]                                                              \
+#define ROSE_CHECK_OP_(a, op, b)                                                                 \
+  do {                                                                                           \
+    const auto& a_ = (a);                                                                        \
+    const auto& b_ = (b);                                                                        \
+    if (!(a_ op b_)) [[unlikely]]                                                                \
       ::rose::FailCheck(__FILE__, __LINE__, #a " " #op " " #b, ::rose::StrCat(a_, " and ", b_)); \
   } while (false)
 #define ROSE_CHECK_EQ(a, b) ROSE_CHECK_OP_(a, ==, b)

@@ -87,8 +87,8 @@ class [[nodiscard]] Result {
   std::variant<T, Status> state_;
 };
 
-#define ROSE_RETURN_IF_ERROR(expr)                                   \
-  do {                                                               \
+#define ROSE_RETURN_IF_ERROR(expr)                                      \
+  do {                                                                  \
     if (::rose::Status status_ = (expr); !status_.ok()) return status_; \
   } while (false)
 

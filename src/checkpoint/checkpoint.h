@@ -30,8 +30,8 @@ class Checkpoint {
 };
 
 // Reads <folder>/config.json (or original/config.json) and the headers of model.safetensors, of the
-// shards of model.safetensors.index.json, or of model--*.safetensors. Every defect of a header or an
-// index is kInvalidArgument with file and tensor named; a missing file is kNotFound.
+// shards of model.safetensors.index.json, or of model--*.safetensors. Every defect of a header or
+// an index is kInvalidArgument with file and tensor named; a missing file is kNotFound.
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& folder);
 
 // The weights of a table in host memory: views of the mapped files where that is possible, else
@@ -48,8 +48,9 @@ struct LoadProgress {
 };
 
 // Loads what `table` asks for, with `threads` readers. Strict: missing and left-over tensors, wrong
-// shapes and types, and NaN scales are all listed by name in one kInvalidArgument. The result refers
-// to `checkpoint`, which must outlive it. `progress` may be empty; it is called from any thread.
+// shapes and types, and NaN scales are all listed by name in one kInvalidArgument. The result
+// refers to `checkpoint`, which must outlive it. `progress` may be empty; it is called from any
+// thread.
 Result<std::unique_ptr<HostWeights>> LoadWeights(
     const Checkpoint& checkpoint, const std::vector<TensorSpec>& table, int threads,
     const std::function<void(const LoadProgress&)>& progress);

@@ -43,8 +43,9 @@ class Model {
   virtual Tensor Forward(OpSet& ops, KvCache& kv, const Step& step) const = 0;
 };
 
-// The model for the text of a config.json, by its "architectures" (models/registry.cc). A wrong value
-// is kInvalidArgument naming the key; an unknown architecture is kUnsupported listing the known ones.
+// The model for the text of a config.json, by its "architectures" (models/registry.cc). A wrong
+// value is kInvalidArgument naming the key; an unknown architecture is kUnsupported listing the
+// known ones.
 Result<std::unique_ptr<Model>> CreateModel(std::string_view config_json);
 
 }  // namespace rose

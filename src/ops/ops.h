@@ -1,10 +1,10 @@
 // OpSet: everything a model's forward pass may ask of a device. Three implementations: `cpu` (plain
 // loops in f32, the reference), `cpu-fast` (threads and SIMD) and `cuda`.
 //
-// Rules for all methods. Activations are dense and live in the step arena: they stay valid until the
-// next BeginStep. Inputs never alias outputs unless said. Every op takes zero rows. A row's result
-// does not depend on the other rows of the step (batch invariance). Activations are F32 on the CPU.
-// A wrong shape or type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
+// Rules for all methods. Activations are dense and live in the step arena: they stay valid until
+// the next BeginStep. Inputs never alias outputs unless said. Every op takes zero rows. A row's
+// result does not depend on the other rows of the step (batch invariance). Activations are F32 on
+// the CPU. A wrong shape or type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
 #pragma once
 
 #include <memory>
@@ -82,12 +82,12 @@ class OpSet {
 
   // Turns the q and k parts of qkv [tokens, (heads + 2 kv_heads) * head_dim] in place, and writes
   // k and v of every row to its page.
-  virtual void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope,
-                            KvLayer& kv, const Step& step) = 0;
+  virtual void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
+                            const Step& step) = 0;
 
   // Causal attention of every row's q over its sequence's pages, kv.window keys at most (0 = all),
-  // scores scaled by 1/sqrt(head_dim). `sinks` [heads], if not empty, adds one unscaled logit a head
-  // to the softmax's denominator. Spec A.4. -> [tokens, heads * head_dim].
+  // scores scaled by 1/sqrt(head_dim). `sinks` [heads], if not empty, adds one unscaled logit a
+  // head to the softmax's denominator. Spec A.4. -> [tokens, heads * head_dim].
   virtual Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
                                 const KvLayer& kv, const Step& step) = 0;
 

@@ -1,5 +1,5 @@
-// Codec: one checkpoint format of a weight. It recognises its tensors under a stem, packs f32 rows, and
-// decodes rows back. Since every codec decodes, every op set can run every format.
+// Codec: one checkpoint format of a weight. It recognises its tensors under a stem, packs f32 rows,
+// and decodes rows back. Since every codec decodes, every op set can run every format.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class Codec {
   virtual const WeightFormat& format() const = 0;
   virtual std::string_view name() const = 0;  // as `rose convert --to` spells it
 
-  // The tensors of a weight with logical `shape` under `stem`, if this format is there. A recognised
-  // name with a wrong shape or type is an error that says what was expected.
+  // The tensors of a weight with logical `shape` under `stem`, if this format is there. A
+  // recognised name with a wrong shape or type is an error that says what was expected.
   virtual Result<std::optional<StoredWeight>> Recognise(std::string_view stem,
                                                         std::span<const int64_t> shape,
                                                         const StoredLookup& lookup) const = 0;

@@ -12,8 +12,8 @@ namespace rose {
 // One sequence's share of a step.
 struct SeqPlan {
   RequestId id = 0;
-  int64_t start = 0;                 // position of tokens[0]
-  std::span<const int32_t> tokens;   // to compute: part of the prompt, or the last token + draft
+  int64_t start = 0;                // position of tokens[0]
+  std::span<const int32_t> tokens;  // to compute: part of the prompt, or the last token + draft
   std::vector<std::span<const int32_t>> pages;  // by KV group, see ops/step.h
   // How many of the last rows are sampled: 0 for a prompt's inner chunk, 1 for plain decoding,
   // 1 + draft tokens when a draft is verified.

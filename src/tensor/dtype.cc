@@ -45,8 +45,9 @@ float ToFloat(E4m3 x) {
   const int exponent = (x.bits >> 3) & 15;
   const int mantissa = x.bits & 7;
   if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                        : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
   return (x.bits & 0x80) ? -magnitude : magnitude;
 }
 

@@ -19,7 +19,9 @@ struct Bf16 {
   bool operator==(const Bf16&) const = default;
 };
 
-inline float ToFloat(Bf16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+inline float ToFloat(Bf16 x) {
+  return std::bit_cast<float>(uint32_t{x.bits} << 16);
+}
 
 // Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
 inline Bf16 ToBf16(float x) {

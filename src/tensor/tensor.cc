@@ -18,7 +18,9 @@ int64_t Tensor::elements() const {
   return n;
 }
 
-std::string Tensor::ToString() const { return StrCat(DTypeName(dtype_), " ", ShapeToString(shape())); }
+std::string Tensor::ToString() const {
+  return StrCat(DTypeName(dtype_), " ", ShapeToString(shape()));
+}
 
 std::string ShapeToString(std::span<const int64_t> shape) {
   std::string text = "[";

@@ -11,8 +11,8 @@
 namespace rose {
 
 enum class Packing {
-  kBf16,      // data BF16 [.., rows, cols], no scales
-  kMxfp4,     // data U8 [.., rows, cols/32, 16] (low nibble first), scales U8 E8M0 [.., rows, cols/32]
+  kBf16,   // data BF16 [.., rows, cols], no scales
+  kMxfp4,  // data U8 [.., rows, cols/32, 16] (low nibble first), scales U8 E8M0 [.., rows, cols/32]
   kFp8Block,  // data E4M3 [.., rows, cols], scales F32 [.., ceil(rows/128), ceil(cols/128)]
 };
 
