@@ -1,0 +1,51 @@
+#include "base/utf8.h"
+
+namespace rose {
+namespace {
+
+// Bytes of the character that starts with `lead` (0 = none does), and the range that its second
+// byte must lie in (Unicode 16, table 3-7).
+struct Lead {
+  int length = 0;
+  unsigned char low = 0x80, high = 0xbf;
+};
+
+Lead ReadLead(unsigned char lead) {
+  if (lead < 0x80) return {1};
+  if (lead >= 0xc2 && lead <= 0xdf) return {2};
+  if (lead == 0xe0) return {3, 0xa0, 0xbf};
+  if (lead == 0xed) return {3, 0x80, 0x9f};
+  if (lead >= 0xe1 && lead <= 0xef) return {3};
+  if (lead == 0xf0) return {4, 0x90, 0xbf};
+  if (lead >= 0xf1 && lead <= 0xf3) return {4};
+  if (lead == 0xf4) return {4, 0x80, 0x8f};
+  return {};
+}
+
+}  // namespace
+
+bool IsValidUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const Lead lead = ReadLead(text[i]);
+    if (lead.length == 0 || text.size() - i < static_cast<size_t>(lead.length)) return false;
+    for (int k = 1; k < lead.length; ++k) {
+      const unsigned char byte = text[i + k];
+      if (byte < (k == 1 ? lead.low : 0x80) || byte > (k == 1 ? lead.high : 0xbf)) return false;
+    }
+    i += lead.length;
+  }
+  return true;
+}
+
+void AppendUtf8(std::string& out, uint32_t code_point) {
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point);
+    return;
+  }
+  const int tail = code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  constexpr unsigned char kLead[] = {0, 0xc0, 0xe0, 0xf0};
+  out += static_cast<char>(kLead[tail] | code_point >> 6 * tail);
+  for (int k = tail - 1; k >= 0; --k) out += static_cast<char>(0x80 | (code_point >> 6 * k & 0x3f));
+}
+
+}  // namespace rose
