@@ -25,7 +25,7 @@ setup:
 setup-dev:
 	@scripts/setup.sh --dev
 
-# configure-and-build(preset): CMake's own words only where they matter.
+# configure-and-build(preset[,arguments])
 define configure-and-build
 @cmake --preset $(1) --log-level=NOTICE
 @cmake --build --preset $(1) -j $(JOBS) $(2)
@@ -42,9 +42,12 @@ run: setup
 	$(call configure-and-build,release,--target rose)
 	@build/rose serve --demo
 
+# GCC's ThreadSanitizer does not start where addresses are spread over more bits than it knows.
+tsan: FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 asan tsan: setup
-	$(call configure-and-build,$@)
-	@ctest --preset $@ -j $(JOBS)
+	@cmake --preset $@ --log-level=NOTICE
+	@$(FIXED_ADDRESSES) cmake --build --preset $@ -j $(JOBS)
+	@$(FIXED_ADDRESSES) ctest --preset $@ -j $(JOBS)
 
 fuzz: setup-dev
 	$(call configure-and-build,fuzz)
