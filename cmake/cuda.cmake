@@ -30,5 +30,4 @@ message(STATUS "CUDA: ${nvcc}")
 target_sources(rose_core PRIVATE ${ROSE_CUDA_SOURCES})
 target_compile_options(rose_core PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Werror;all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
-target_compile_definitions(rose_core PUBLIC ROSE_HAS_CUDA=1)
 target_link_libraries(rose_core PUBLIC CUDA::cudart_static)
