@@ -32,14 +32,14 @@ define configure-and-build
 endef
 
 build: setup
-	$(call configure-and-build,release)
+	$(call configure-and-build,release,--target rose)
 	@ln -sfn build/compile_commands.json compile_commands.json
 
-test: build
+test: setup
+	$(call configure-and-build,release)
 	@ctest --preset release -j $(JOBS)
 
-run: setup
-	$(call configure-and-build,release,--target rose)
+run: build
 	@build/rose serve --demo
 
 # GCC's ThreadSanitizer does not start where addresses are spread over more bits than it knows.
