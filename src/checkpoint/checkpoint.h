@@ -20,11 +20,14 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
+  // The folder that holds config.json: the one opened, or its subfolder `original`.
   virtual const std::string& folder() const = 0;
   virtual const std::string& config_json() const = 0;
   // Every tensor of every shard, by name.
   virtual const std::map<std::string, StoredTensor, std::less<>>& tensors() const = 0;
-  // A view of a tensor's bytes in the mapped file; the name must exist.
+  virtual const std::vector<std::string>& files() const = 0;  // safetensors files of the folder
+  // A view of a tensor's bytes in the mapped file; the name must exist. A scalar is [1]. Read only,
+  // and not necessarily aligned to its element type.
   virtual Tensor Data(std::string_view name) const = 0;
   virtual int64_t bytes() const = 0;  // of all tensors
 };

@@ -41,6 +41,14 @@ std::string_view DTypeName(DType dtype) {
   ROSE_CHECK(false, "dtype ", static_cast<int>(dtype));
 }
 
+std::optional<DType> DTypeFromName(std::string_view name) {
+  for (const DType dtype :
+       {DType::kF32, DType::kBf16, DType::kU8, DType::kE4m3, DType::kI32, DType::kI64}) {
+    if (DTypeName(dtype) == name) return dtype;
+  }
+  return std::nullopt;
+}
+
 float ToFloat(E4m3 x) {
   const int exponent = (x.bits >> 3) & 15;
   const int mantissa = x.bits & 7;
@@ -52,25 +60,24 @@ float ToFloat(E4m3 x) {
 }
 
 E4m3 ToE4m3(float x) {
-  const uint8_t sign = std::signbit(x) ? 0x80 : 0;
+  const uint32_t u = std::bit_cast<uint32_t>(x);
+  const uint8_t sign = (u >> 24) & 0x80;
+  const float magnitude = std::bit_cast<float>(u & 0x7fffffffu);
   if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7f)};
-  const float magnitude = std::fabs(x);
   if (magnitude >= 448.0f) return {static_cast<uint8_t>(sign | 0x7e)};
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent, 0.5 <= f < 1
-  // One unit in the last place: 2^-9 for subnormals (below 2^-6), else 2^(exponent - 1 - 3).
-  const int unit = magnitude < std::ldexp(1.0f, -6) ? -9 : exponent - 4;
-  const float steps = std::nearbyint(std::ldexp(magnitude, -unit));
-  const float rounded = std::ldexp(steps, unit);
-  if (rounded < std::ldexp(1.0f, -6)) return {static_cast<uint8_t>(sign | static_cast<int>(steps))};
-  std::frexp(rounded, &exponent);
-  const int mantissa = static_cast<int>(std::ldexp(rounded, 4 - exponent)) - 8;
-  return {static_cast<uint8_t>(sign | ((exponent - 1 + 7) << 3) | mantissa)};
+  // Below the smallest normal 2^-6 the step is 2^-9; eight steps are the code of 2^-6 itself.
+  if (magnitude < 0x1p-6f) {
+    return {static_cast<uint8_t>(sign | std::lrint(magnitude * 512.0f))};
+  }
+  // Keep three bits of the mantissa, ties to even; a carry runs into the exponent as it should.
+  const uint32_t rounded = (u & 0x7fffffffu) + 0x7ffffu + ((u >> 20) & 1u);
+  return {static_cast<uint8_t>(sign | ((rounded >> 20) - ((127 - 7) << 3)))};
 }
 
 float E8m0ToFloat(uint8_t byte) {
   if (byte == 255) return std::numeric_limits<float>::quiet_NaN();
-  return std::ldexp(1.0f, byte - 127);
+  if (byte == 0) return 0x1p-127f;  // a subnormal
+  return std::bit_cast<float>(uint32_t{byte} << 23);
 }
 
 }  // namespace rose

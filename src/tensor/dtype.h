@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace rose {
@@ -12,6 +13,7 @@ enum class DType { kF32, kBf16, kU8, kE4m3, kI32, kI64 };
 
 int64_t ElementBytes(DType dtype);
 std::string_view DTypeName(DType dtype);  // as safetensors spells it: "F32", "BF16", "F8_E4M3", ...
+std::optional<DType> DTypeFromName(std::string_view name);  // the inverse
 
 // bfloat16: the upper half of a float.
 struct Bf16 {
