@@ -1,6 +1,7 @@
 # The CUDA half of rose: src/**/*.cu, if a compiler is at hand. One comes from an installed toolkit or
 # from `scripts/setup.sh --cuda`, which needs neither GPU nor driver.
 if(ROSE_CUDA STREQUAL "OFF")
+  unset(ROSE_NVCC CACHE)
   return()
 endif()
 file(GLOB_RECURSE ROSE_CUDA_SOURCES CONFIGURE_DEPENDS src/*.cu)
@@ -20,13 +21,13 @@ cmake_path(GET nvcc PARENT_PATH nvcc_folder)
 cmake_path(GET nvcc_folder PARENT_PATH CUDAToolkit_ROOT)
 set(CMAKE_CUDA_COMPILER ${nvcc})
 set(CMAKE_CUDA_ARCHITECTURES 90a-real)
-set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -lineinfo")
 enable_language(CUDA)
 find_package(CUDAToolkit 13.0 REQUIRED)
 message(STATUS "CUDA: ${nvcc}")
 
+set_target_properties(rose_core PROPERTIES CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES}
+  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
 target_sources(rose_core PRIVATE ${ROSE_CUDA_SOURCES})
 target_compile_options(rose_core PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Werror;all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")

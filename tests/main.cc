@@ -6,12 +6,25 @@
 #include <filesystem>
 #include <system_error>
 
+namespace {
+
+// The root is beside the build folder, also after a move to another machine; else where it was when
+// this was compiled.
+std::filesystem::path Root() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto root = program.parent_path().parent_path();
+  return std::filesystem::exists(root / "tests/main.cc", error) ? root : ROSE_ROOT;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   std::error_code error;
-  std::filesystem::current_path(ROSE_ROOT, error);
+  std::filesystem::current_path(Root(), error);
   if (error) {
-    std::fprintf(stderr, "rose_tests: the checkout is gone from " ROSE_ROOT ": %s\n",
+    std::fprintf(stderr, "rose_tests: the checkout is gone from %s: %s\n", ROSE_ROOT,
                  error.message().c_str());
     return 1;
   }
