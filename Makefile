@@ -55,7 +55,7 @@ fuzz: setup-dev
 
 cuda: setup
 	@scripts/setup.sh --cuda
-	$(call configure-and-build,cuda,--target rose)
+	$(call configure-and-build,cuda)
 
 headers: setup
 	$(call configure-and-build,release,--target rose_headers)
