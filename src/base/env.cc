@@ -1,0 +1,15 @@
+#include "base/env.h"
+
+#include <cstdlib>
+
+namespace rose {
+
+Environment ReadEnvironment() {
+  const auto read = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  return {.cpu_isa = read("ROSE_CPU_ISA")};
+}
+
+}  // namespace rose

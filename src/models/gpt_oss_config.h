@@ -1,0 +1,49 @@
+// The configuration of a gpt-oss model, read from the Hugging Face config.json or from OpenAI's
+// original/config.json. Spec A.1.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+// Rotary positions; factor 1 is plain RoPE. Spec A.5.
+struct RopeConfig {
+  double theta = 0;
+  double factor = 1;      // YaRN's stretch of the context
+  double beta_fast = 32;  // turns over the original context above which nothing is interpolated
+  double beta_slow = 1;   // turns below which everything is
+  int64_t original_context = 0;
+  bool truncate = false;  // round the ramp's bounds to whole dimensions
+};
+
+struct GptOssConfig {
+  int64_t vocab = 0;
+  int64_t hidden = 0;
+  int64_t inter = 0;  // of one expert
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t experts = 0;
+  int64_t experts_per_token = 0;
+  int64_t window = 0;         // keys of a sliding layer, the query's own included
+  std::vector<bool> sliding;  // [layers]; false = full attention
+  int64_t max_positions = 0;
+  float rms_norm_eps = 0;
+  SwiGlu activation;
+  RopeConfig rope;
+};
+
+// Every key that is missing, of the wrong kind, out of range, or asks for mathematics that this
+// model does not have is kInvalidArgument naming key and value.
+Result<GptOssConfig> ParseGptOssConfig(std::string_view config_json);
+
+// Inverse frequencies [head_dim/2] and the scale of cos and sin, computed in double.
+Rope MakeRope(const RopeConfig& config, int64_t head_dim);
+
+}  // namespace rose

@@ -1,0 +1,32 @@
+// From a checkpoint folder to a model that can run on an op set.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "checkpoint/checkpoint.h"
+#include "models/model.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+// Everything that a running model refers to. Members are destroyed from the last to the first: the
+// model before its ops, the weights before the files that they are views of.
+struct LoadedModel {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<HostWeights> host_weights;
+  std::unique_ptr<OpSet> ops;
+  std::map<std::string, Weight, std::less<>> weights;  // adopted by `ops`, by table name
+  std::unique_ptr<Model> model;                        // bound
+};
+
+// Opens `folder`, creates the model that its config.json names, loads with `threads` readers, and
+// binds. Fails as OpenCheckpoint, CreateModel, LoadWeights and OpSet::Adopt do. `progress` may be
+// empty; it is called from any thread.
+Result<LoadedModel> LoadModel(const std::string& folder, std::unique_ptr<OpSet> ops, int threads,
+                              const std::function<void(const LoadProgress&)>& progress);
+
+}  // namespace rose

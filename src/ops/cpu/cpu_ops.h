@@ -1,0 +1,54 @@
+// CpuOps: the reference op set. Plain loops in f32, one file for each op family, meant to be
+// checked by eye. Weights stay as the checkpoint has them; rows are decoded when they are needed.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ops/host_arena.h"
+#include "ops/host_kv.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+class CpuOps : public OpSet {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  DType kv_dtype() const override { return DType::kF32; }
+
+  // cpu_ops.cc
+  Result<Weight> Adopt(const Weight& host) override;
+  Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
+  void BeginStep() override;
+
+  // rows.cc
+  Tensor Embed(std::span<const int32_t> tokens, const Weight& table) override;
+  Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) override;
+  Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
+                    float eps) override;
+  Tensor GatherRows(const Tensor& x, std::span<const int32_t> rows) override;
+
+  // gemm.cc
+  Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) override;
+
+  // attention.cc
+  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
+                    const Step& step) override;
+  Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
+                        const KvLayer& kv, const Step& step) override;
+
+  // experts.cc
+  Routing Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) override;
+  Tensor ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,
+                       const Weight& bias, const SwiGlu& activation) override;
+  Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
+                     const Weight& bias) override;
+
+ private:
+  HostArena arena_;
+  HostKvMemory kv_;
+};
+
+}  // namespace rose

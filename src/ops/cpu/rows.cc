@@ -1,0 +1,63 @@
+// Ops that work row by row: embedding, norms, gathering.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/dot.h"
+#include "quant/codec.h"
+#include "tensor/expect_shape.h"
+
+namespace rose {
+
+Tensor CpuOps::Embed(std::span<const int32_t> tokens, const Weight& table) {
+  Dim vocab{"vocab"}, hidden{"hidden"};
+  ExpectShape("embedding", table, {&vocab, &hidden});
+  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(tokens.size()), hidden.value});
+  float* row = out.data<float>();
+  for (int32_t token : tokens) {
+    ROSE_CHECK(token >= 0 && token < vocab.value, "token ", token, " of vocab ", vocab.value);
+    DecodeRow(table, 0, token, {row, static_cast<size_t>(hidden.value)});
+    row += hidden.value;
+  }
+  return out;
+}
+
+Tensor CpuOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
+  Dim tokens{"tokens"}, hidden{"hidden"};
+  ExpectShape("x", x, DType::kF32, {&tokens, &hidden});
+  ExpectShape("norm weight", weight, {&hidden});
+  Tensor out = arena_.Take(DType::kF32, {tokens.value, hidden.value});
+  for (int64_t t = 0; t < tokens.value; ++t) {
+    const float* in = x.data<float>() + t * hidden.value;
+    float* to = out.data<float>() + t * hidden.value;
+    const float mean = Dot(in, in, hidden.value) / static_cast<float>(hidden.value);
+    const float scale = 1.0f / std::sqrt(mean + eps);
+    for (int64_t i = 0; i < hidden.value; ++i) to[i] = in[i] * scale * VectorAt(weight, i);
+  }
+  return out;
+}
+
+Tensor CpuOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight, float eps) {
+  Dim tokens{"tokens"}, hidden{"hidden"};
+  ExpectShape("residual", residual, DType::kF32, {&tokens, &hidden});
+  ExpectShape("delta", delta, DType::kF32, {&tokens, &hidden});
+  float* sum = residual.data<float>();
+  const float* add = delta.data<float>();
+  for (int64_t i = 0; i < residual.elements(); ++i) sum[i] += add[i];
+  return RmsNorm(residual, weight, eps);
+}
+
+Tensor CpuOps::GatherRows(const Tensor& x, std::span<const int32_t> rows) {
+  Dim tokens{"tokens"}, cols{"cols"};
+  ExpectShape("x", x, DType::kF32, {&tokens, &cols});
+  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(rows.size()), cols.value});
+  float* to = out.data<float>();
+  for (int32_t row : rows) {
+    ROSE_CHECK(row >= 0 && row < tokens.value, "row ", row, " of ", tokens.value);
+    std::copy_n(x.data<float>() + row * cols.value, cols.value, to);
+    to += cols.value;
+  }
+  return out;
+}
+
+}  // namespace rose

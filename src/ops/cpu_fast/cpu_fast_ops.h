@@ -1,0 +1,93 @@
+// CpuFastOps: the op set for real work on a CPU. Threads and vector instructions chosen at run
+// time; weights stay as the checkpoint has them and are decoded in registers.
+//
+// At Precision::kExact all is f32. At kFast the KV cache is bf16, and where the machine multiplies
+// bf16 pairs, so are the operands of Gemm and the experts; the router stays f32.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/thread_pool.h"
+#include "ops/cpu_fast/kernels.h"
+#include "ops/host_arena.h"
+#include "ops/host_kv.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+struct CpuFastConfig {
+  int threads = 0;  // 0 = all processors of the process
+  Precision precision = Precision::kExact;
+  CpuIsa isa = DetectCpuIsa();  // a level that the machine has
+};
+
+class CpuFastOps : public OpSet {
+ public:
+  explicit CpuFastOps(const CpuFastConfig& config);
+
+  std::string_view name() const override { return "cpu-fast"; }
+  DType kv_dtype() const override { return kv_dtype_; }
+  CpuIsa isa() const { return gemm_->isa; }
+  int threads() const { return pool_.threads(); }
+
+  // cpu_fast_ops.cc
+  Result<Weight> Adopt(const Weight& host) override;
+  Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
+  void BeginStep() override;
+
+  // rows.cc
+  Tensor Embed(std::span<const int32_t> tokens, const Weight& table) override;
+  Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) override;
+  Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
+                    float eps) override;
+  Tensor GatherRows(const Tensor& x, std::span<const int32_t> rows) override;
+
+  // gemm.cc
+  Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) override;
+
+  // attention.cc
+  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
+                    const Step& step) override;
+  Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
+                        const KvLayer& kv, const Step& step) override;
+
+  // experts.cc
+  Routing Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) override;
+  Tensor ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,
+                       const Weight& bias, const SwiGlu& activation) override;
+  Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
+                     const Weight& bias) override;
+
+ private:
+  // Part of one expert's work: some rows of its matrix for some of its uses.
+  struct ExpertPart {
+    int64_t expert = 0;
+    int64_t row_begin = 0;
+    int64_t row_end = 0;
+    int64_t use_begin = 0;  // in uses_
+    int64_t use_end = 0;
+  };
+
+  // gemm.cc
+  // x [rows, cols] as the kernels of `table` want it: as it is, or rounded to bf16.
+  Tensor Operands(const Tensor& x, const KernelTable& table);
+  Tensor GemmWith(const KernelTable& table, const Tensor& x, const Weight& weight,
+                  const Weight& bias);
+  // experts.cc
+  void PlanExperts(const Routing& routing, int64_t experts, int64_t rows);
+
+  ThreadPool pool_;
+  const KernelTable* exact_;  // f32 kernels of the level
+  const KernelTable* gemm_;   // those for Gemm and experts: exact_, or the bf16 ones
+  DType kv_dtype_;
+  HostArena arena_;
+  HostKvMemory kv_;
+  std::vector<ExpertPart> parts_;  // of the op that runs
+  std::vector<int32_t> uses_;      // token * top_k + slot, grouped by expert
+};
+
+}  // namespace rose
