@@ -12,4 +12,6 @@ namespace rose {
 // caller's fault, else 1.
 int ReportFailure(const Status& status);
 
+void AddTokenize(CLI::App& app, int& exit_code);
+
 }  // namespace rose

@@ -24,15 +24,31 @@ Lead ReadLead(unsigned char lead) {
 
 }  // namespace
 
-bool IsValidUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const Lead lead = ReadLead(text[i]);
-    if (lead.length == 0 || text.size() - i < static_cast<size_t>(lead.length)) return false;
-    for (int k = 1; k < lead.length; ++k) {
-      const unsigned char byte = text[i + k];
-      if (byte < (k == 1 ? lead.low : 0x80) || byte > (k == 1 ? lead.high : 0xbf)) return false;
+Utf8Char DecodeUtf8(std::string_view text, int64_t pos) {
+  const auto first = static_cast<unsigned char>(text[pos]);
+  if (first < 0x80) return {Utf8Char::State::kValid, first, 1};
+  const Lead lead = ReadLead(first);
+  if (lead.length == 0) return {};
+  uint32_t code_point = first & 0x7fu >> lead.length;
+  for (int k = 1; k < lead.length; ++k) {
+    if (pos + k == static_cast<int64_t>(text.size())) {
+      return {.state = Utf8Char::State::kIncomplete, .length = k};
     }
-    i += lead.length;
+    const auto byte = static_cast<unsigned char>(text[pos + k]);
+    if (byte < (k == 1 ? lead.low : 0x80) || byte > (k == 1 ? lead.high : 0xbf)) {
+      return {.length = k};
+    }
+    code_point = code_point << 6 | (byte & 0x3fu);
+  }
+  return {Utf8Char::State::kValid, code_point, lead.length};
+}
+
+bool IsValidUtf8(std::string_view text) {
+  const auto size = static_cast<int64_t>(text.size());
+  for (int64_t pos = 0; pos < size;) {
+    const Utf8Char next = DecodeUtf8(text, pos);
+    if (next.state != Utf8Char::State::kValid) return false;
+    pos += next.length;
   }
   return true;
 }

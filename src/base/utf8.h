@@ -7,6 +7,19 @@
 
 namespace rose {
 
+struct Utf8Char {
+  enum class State {
+    kValid,
+    kInvalid,     // `length` bytes, a maximal subpart, stand for one U+FFFD (Unicode 16, 3.9)
+    kIncomplete,  // the same, but the text ends here: with more bytes it may become valid
+  };
+  State state = State::kInvalid;
+  uint32_t code_point = 0xfffd;  // U+FFFD unless valid
+  int length = 1;                // in bytes, >= 1
+};
+
+// The character at `pos` < text.size().
+Utf8Char DecodeUtf8(std::string_view text, int64_t pos);
 bool IsValidUtf8(std::string_view text);
 // Appends a code point; it must be no surrogate and at most 0x10FFFF.
 void AppendUtf8(std::string& out, uint32_t code_point);

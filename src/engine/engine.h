@@ -13,9 +13,10 @@ namespace rose {
 
 // Set by the user; const after start.
 struct EngineConfig {
-  int64_t max_context = 0;        // tokens of prompt + answer; 0 = what the model and memory allow
-  int64_t max_running = 256;      // sequences computed in one step
-  int64_t max_waiting = 1024;     // requests queued before Submit answers kUnavailable
+  int64_t max_context = 0;     // tokens of prompt + answer; 0 = what the model and memory allow
+  int64_t max_running = 256;   // sequences computed in one step
+  int64_t max_waiting = 1024;  // with max_running + max_waiting unfinished requests, Submit answers
+                               // kUnavailable
   int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
   int64_t prefill_chunk = 0;      // most tokens of one prompt in one step; 0 = the budget
 };

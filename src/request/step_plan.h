@@ -12,18 +12,22 @@ namespace rose {
 // One sequence's share of a step.
 struct SeqPlan {
   RequestId id = 0;
-  int64_t start = 0;                // position of tokens[0]
-  std::span<const int32_t> tokens;  // to compute: part of the prompt, or the last token + draft
+  int64_t start = 0;  // position of tokens[0]
+  // To compute: a part of the prompt, or the last token and a draft.
+  std::span<const int32_t> tokens;
   std::vector<std::span<const int32_t>> pages;  // by KV group, see ops/step.h
   // How many of the last rows are sampled: 0 for a prompt's inner chunk, 1 for plain decoding,
   // 1 + draft tokens when a draft is verified.
   int64_t samples = 0;
   // What sampling needs; valid while the step runs.
   const SamplingParams* sampling = nullptr;
-  uint64_t seed = 0;                       // sampling->seed, or the one the engine picked
-  std::span<const int32_t> history;        // prompt and output so far, for penalties
-  int64_t prompt_tokens = 0;               // how much of history is the prompt
-  std::span<const int32_t> forbidden_ids;  // not drawn (stop ids before min_tokens)
+  uint64_t seed = 0;  // sampling->seed, or the one the engine picked
+  // The tokens at positions 0 .. start + tokens.size(), so `tokens` is its end. The draw after the
+  // row at position p has position p + 1 and sees the first p + 1 of them.
+  std::span<const int32_t> history;
+  int64_t prompt_tokens = 0;  // how much of history is the prompt; the rest counts for penalties
+  std::span<const int32_t> forbidden_ids;  // not drawn at positions below forbidden_until
+  int64_t forbidden_until = 0;
 };
 
 struct StepPlan {

@@ -1,0 +1,27 @@
+// Sequence: a request inside the engine. Owned by the step loop, touched by its thread only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cache/kv_pages.h"
+#include "request/request.h"
+
+namespace rose {
+
+struct Sequence {
+  RequestId id = 0;
+  Request request;  // its prompt is moved into `tokens`
+  uint64_t seed = 0;
+  int64_t prompt_tokens = 0;
+
+  std::vector<int32_t> tokens;  // prompt and output; while a step runs, the draft behind them
+  int64_t known = 0;            // tokens without the draft
+  int64_t computed = 0;         // positions with K and V in pages; < known
+  std::vector<int32_t> draft;   // proposed for the step being planned
+  SeqPages pages;
+  bool admitted = false;  // has run before
+  bool finished = false;  // its last event is out; removed when the step ends
+};
+
+}  // namespace rose

@@ -1,0 +1,252 @@
+#include "engine/step_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rose {
+namespace {
+
+std::vector<PageGroup> GroupsOf(const ExecutorInfo& info) {
+  ROSE_CHECK_EQ(info.kv.groups.size(), info.pages.size());
+  std::vector<PageGroup> groups;
+  for (size_t g = 0; g < info.pages.size(); ++g) {
+    groups.push_back({.window = info.kv.groups[g].window, .pages = info.pages[g]});
+  }
+  return groups;
+}
+
+std::vector<SeqFigures> FiguresOf(const std::deque<std::unique_ptr<Sequence>>& seqs) {
+  std::vector<SeqFigures> figures;
+  figures.reserve(seqs.size());
+  for (const auto& seq : seqs) {
+    figures.push_back({.known = seq->known,
+                       .computed = seq->computed,
+                       .draft = static_cast<int64_t>(seq->draft.size()),
+                       .covered = seq->pages.covered,
+                       .held = seq->pages.held});
+  }
+  return figures;
+}
+
+int64_t OutputTokens(const Sequence& seq) {
+  return seq.known - seq.prompt_tokens;
+}
+
+TokenEvent FinalEvent(FinishReason reason, const std::string& error) {
+  TokenEvent event;
+  event.finish = reason;
+  event.error = error;
+  return event;
+}
+
+}  // namespace
+
+StepLoop::StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder)
+    : limits_(limits),
+      executor_(executor),
+      decoder_(decoder),
+      kv_(GroupsOf(executor.info()), KvLayout::kPageSize) {}
+
+void StepLoop::Add(RequestId id, uint64_t seed, Request request) {
+  auto seq = std::make_unique<Sequence>();
+  seq->id = id;
+  seq->seed = seed;
+  seq->tokens = std::move(request.prompt);
+  seq->request = std::move(request);
+  seq->prompt_tokens = seq->known = static_cast<int64_t>(seq->tokens.size());
+  seq->pages = kv_.NewSequence();
+  waiting_.push_back(std::move(seq));
+}
+
+void StepLoop::Cancel(RequestId id) {
+  for (Sequences* seqs : {&running_, &waiting_}) {
+    const auto at = std::find_if(seqs->begin(), seqs->end(), [&](auto& s) { return s->id == id; });
+    if (at == seqs->end()) continue;
+    Finish(**at, FinalEvent(FinishReason::kCancelled, ""));
+    seqs->erase(at);
+    return;
+  }
+}
+
+void StepLoop::FinishAll(FinishReason reason, const std::string& error) {
+  for (Sequences* seqs : {&running_, &waiting_}) {
+    for (auto& seq : *seqs) {
+      if (!seq->finished) Finish(*seq, FinalEvent(reason, error));
+    }
+    seqs->clear();
+  }
+}
+
+void StepLoop::Step() {
+  ProposeDrafts();
+  BuildPlan(Apply(Schedule()));
+  ROSE_CHECK(!plan_.seqs.empty(), "no progress: running=", running_.size(),
+             " waiting=", waiting_.size(), " pages used=", kv_.used_pages());
+  executor_.Submit(plan_);
+  Settle(executor_.Wait());
+  ++totals_.steps;
+  if (idle()) ROSE_CHECK_EQ(kv_.used_pages(), 0);
+}
+
+void StepLoop::ProposeDrafts() {
+  for (auto& seq : running_) {
+    seq->draft.clear();
+    // The last token allowed cannot be followed by another.
+    const int64_t most = seq->request.max_tokens - OutputTokens(*seq) - 1;
+    if (seq->computed != seq->known - 1 || most <= 0) continue;
+    seq->draft = decoder_.Propose(seq->id, seq->tokens);
+    if (static_cast<int64_t>(seq->draft.size()) > most) seq->draft.resize(most);
+    for (int32_t id : seq->draft) {
+      ROSE_CHECK(id >= 0 && id < executor_.info().vocab, "draft of request ", seq->id, " has ", id);
+    }
+  }
+}
+
+ScheduledStep StepLoop::Schedule() const {
+  std::vector<int64_t> free;
+  for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.free(g));
+  const std::vector<SeqFigures> running = FiguresOf(running_), waiting = FiguresOf(waiting_);
+  return PlanStep(limits_, {.groups = kv_.groups(),
+                            .page_size = kv_.page_size(),
+                            .free = free,
+                            .running = running,
+                            .waiting = waiting});
+}
+
+std::vector<int64_t> StepLoop::Apply(const ScheduledStep& step) {
+  while (static_cast<int64_t>(running_.size()) > step.kept) Preempt();
+  std::vector<int64_t> rows(step.rows.begin(), step.rows.begin() + step.kept);
+  for (int64_t admitted : step.admitted) {
+    Admit();
+    rows.push_back(admitted);
+  }
+  return rows;
+}
+
+// Sends the youngest back to wait. What it said stays said: its tokens are computed anew, as a
+// prompt.
+void StepLoop::Preempt() {
+  Sequence& seq = *running_.back();
+  kv_.Release(seq.pages);
+  seq.computed = 0;
+  seq.draft.clear();
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+  ++totals_.preemptions;
+}
+
+void StepLoop::Admit() {
+  running_.push_back(std::move(waiting_.front()));
+  waiting_.pop_front();
+  Sequence& seq = *running_.back();
+  if (!seq.admitted) totals_.prompt_tokens += seq.prompt_tokens;
+  seq.admitted = true;
+}
+
+void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
+  plan_.seqs.clear();
+  planned_.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] == 0) continue;
+    plan_.seqs.push_back(PlanSequence(*running_[i], rows[i]));
+    planned_.push_back(running_[i].get());
+  }
+}
+
+SeqPlan StepLoop::PlanSequence(Sequence& seq, int64_t rows) {
+  const int64_t end = seq.computed + rows;
+  kv_.Cover(seq.pages, end);
+  const int64_t drafted = std::max<int64_t>(0, end - seq.known);
+  seq.draft.resize(drafted);
+  seq.tokens.insert(seq.tokens.end(), seq.draft.begin(), seq.draft.end());
+
+  SeqPlan plan;
+  plan.id = seq.id;
+  plan.start = seq.computed;
+  plan.history = std::span(seq.tokens).first(end);
+  plan.tokens = plan.history.subspan(seq.computed);
+  for (const auto& table : seq.pages.tables) plan.pages.emplace_back(table);
+  plan.samples = end < seq.known ? 0 : 1 + drafted;
+  plan.sampling = &seq.request.sampling;
+  plan.seed = seq.seed;
+  plan.prompt_tokens = seq.prompt_tokens;
+  plan.forbidden_ids = seq.request.stop_ids;
+  plan.forbidden_until = seq.prompt_tokens + seq.request.min_tokens;
+  return plan;
+}
+
+void StepLoop::Settle(const StepResult& result) {
+  ROSE_CHECK_EQ(result.sampled.size(), planned_.size());
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    SettleSequence(*planned_[i], plan_.seqs[i], result.sampled[i]);
+  }
+  std::erase_if(running_, [](const auto& seq) { return seq->finished; });
+}
+
+void StepLoop::SettleSequence(Sequence& seq, const SeqPlan& plan,
+                              const std::vector<SampledToken>& drawn) {
+  ROSE_CHECK_EQ(static_cast<int64_t>(drawn.size()), plan.samples);
+  seq.tokens.resize(seq.known);  // the draft's part in the step is over
+  if (drawn.empty()) {
+    seq.computed += static_cast<int64_t>(plan.tokens.size());
+    kv_.Slide(seq.pages, seq.computed);
+    return;
+  }
+  const int64_t kept = decoder_.Accept(seq.draft, drawn);
+  ROSE_CHECK(kept >= 1 && kept <= plan.samples, "kept=", kept, " of ", plan.samples);
+  TokenEvent event = Extend(seq, std::span(drawn).first(kept));
+  // K and V of accepted draft tokens are right; those of rejected ones lie at positions that the
+  // next steps compute, and so overwrite, before they read them.
+  seq.computed = seq.known - 1;
+  kv_.Slide(seq.pages, seq.computed);
+  if (event.finish != FinishReason::kNone) {
+    Finish(seq, std::move(event));
+  } else if (seq.request.on_event) {
+    event.id = seq.id;
+    seq.request.on_event(event);
+  }
+}
+
+TokenEvent StepLoop::Extend(Sequence& seq, std::span<const SampledToken> drawn) {
+  TokenEvent event;
+  for (const SampledToken& token : drawn) {
+    ROSE_CHECK(token.id >= 0 && token.id < executor_.info().vocab, "request ", seq.id, " drew ",
+               token.id, " of a vocabulary of ", executor_.info().vocab);
+    seq.tokens.push_back(token.id);
+    ++seq.known;
+    ++totals_.generated_tokens;
+    event.tokens.push_back(token);
+    const std::vector<int32_t>& stops = seq.request.stop_ids;
+    if (std::find(stops.begin(), stops.end(), token.id) != stops.end()) {
+      event.finish = FinishReason::kStop;
+      event.stop_id = token.id;
+      break;
+    }
+    if (OutputTokens(seq) == seq.request.max_tokens) {
+      event.finish = FinishReason::kLength;
+      break;
+    }
+  }
+  return event;
+}
+
+void StepLoop::Finish(Sequence& seq, TokenEvent event) {
+  kv_.Release(seq.pages);
+  seq.finished = true;
+  ++finished_;
+  event.id = seq.id;
+  if (seq.request.on_event) seq.request.on_event(event);
+}
+
+EngineStats StepLoop::stats() const {
+  EngineStats stats = totals_;
+  stats.running = static_cast<int64_t>(running_.size());
+  stats.waiting = static_cast<int64_t>(waiting_.size());
+  stats.pages_total = kv_.total_pages();
+  stats.pages_used = kv_.used_pages();
+  return stats;
+}
+
+}  // namespace rose

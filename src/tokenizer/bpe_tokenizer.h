@@ -1,0 +1,47 @@
+// The Tokenizer of byte-level BPE vocabularies with the o200k split pattern.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "tokenizer/bpe.h"
+#include "tokenizer/special_tokens.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace rose {
+
+struct BpeParts {
+  Vocabulary tokens;  // ordinary tokens only
+  SpecialTokens specials;
+  std::optional<MergeTable> merges;  // absent: ranks are ids
+  bool whole_pieces = true;          // a piece that is a token is emitted without merging
+};
+
+class BpeTokenizer : public Tokenizer {
+ public:
+  // Refuses a vocabulary in which a byte has no token, or in which an id is both kinds.
+  static Result<std::unique_ptr<Tokenizer>> Create(BpeParts parts);
+
+  std::vector<int32_t> Encode(std::string_view text) const override;
+  std::vector<int32_t> EncodeWithSpecials(std::string_view text) const override;
+  std::string_view Bytes(int32_t id) const override;
+  bool IsSpecial(int32_t id) const override;
+  std::optional<int32_t> SpecialId(std::string_view name) const override;
+  int64_t vocab() const override;
+
+ private:
+  BpeTokenizer(BpeParts parts, const std::array<int32_t, 256>& byte_ids);
+  void AppendText(std::string_view text, std::vector<int32_t>& ids) const;
+
+  BpeParts parts_;
+  std::array<int32_t, 256> byte_ids_;
+};
+
+// The parsers behind LoadTokenizer, on a file's content. Errors do not name the file.
+Result<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view json);
+// Ranks, one "base64 rank" a line, without gaps; must be those of o200k_base.
+Result<std::unique_ptr<Tokenizer>> ParseTiktoken(std::string_view ranks);
+
+}  // namespace rose

@@ -1,0 +1,198 @@
+// The pattern's alternatives, first match wins, quantifiers greedy with backtracking:
+//
+//   1  [^\r\n\p{L}\p{N}]? A* C+ contraction?      A = Lu Lt Lm Lo M   C = Ll Lm Lo M
+//   2  [^\r\n\p{L}\p{N}]? A+ C* contraction?
+//   3  \p{N}{1,3}
+//   4  " "? [^\s\p{L}\p{N}]+ [\r\n/]*
+//   5  \s* [\r\n]+
+//   6  \s+ (?!\S)
+//   7  \s+
+//
+// Backtracking is resolved by hand: where a greedy run must give characters back, the place to
+// which it falls back is known from one pass over the run.
+#include "tokenizer/o200k_split.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "tokenizer/unicode_tables.h"
+
+namespace rose {
+
+const std::string_view kO200kPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+namespace {
+
+constexpr std::array<CharClass, 128> kAsciiClass = [] {
+  std::array<CharClass, 128> classes{};
+  for (int c = 'A'; c <= 'Z'; ++c) classes[c] = CharClass::kUpper;
+  for (int c = 'a'; c <= 'z'; ++c) classes[c] = CharClass::kLower;
+  for (int c = '0'; c <= '9'; ++c) classes[c] = CharClass::kNumber;
+  for (int c : {' ', '\t', '\v', '\f'}) classes[c] = CharClass::kSpace;
+  for (int c : {'\r', '\n'}) classes[c] = CharClass::kNewline;
+  return classes;
+}();
+
+struct Char {
+  CharClass cls;
+  int length;  // in bytes
+};
+
+// A letter run that starts somewhere: where alternatives 1 and 2 end in it, -1 = no match.
+struct Word {
+  int64_t lower_end = -1;
+  int64_t upper_end = -1;  // right where alternative 1 does not match
+};
+
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text), size_(static_cast<int64_t>(text.size())) {}
+
+  int64_t PieceEnd(int64_t pos) const {
+    const Char first = At(pos);
+    switch (first.cls) {
+      case CharClass::kUpper:
+      case CharClass::kLower:
+      case CharClass::kBoth: {
+        const Word word = WordAt(pos);
+        return AfterContraction(word.lower_end >= 0 ? word.lower_end : word.upper_end);
+      }
+      case CharClass::kNumber:
+        return AfterNumber(pos);
+      case CharClass::kNewline:
+        return AfterSpaces(pos);
+      case CharClass::kOther:
+      case CharClass::kMark:
+      case CharClass::kSpace:
+        break;
+    }
+
+    // The first character may stand before a word.
+    const Word word = WordAt(pos + first.length);
+    if (word.lower_end >= 0) return AfterContraction(word.lower_end);
+    // Alternative 1 without a character before the word comes before alternative 2 with one.
+    if (first.cls == CharClass::kMark) return AfterContraction(WordAt(pos).lower_end);
+    if (word.upper_end >= 0) return AfterContraction(word.upper_end);
+
+    const int64_t symbols = text_[pos] == ' ' ? pos + 1 : pos;
+    if (const int64_t end = AfterSymbols(symbols); end > symbols) return end;
+    return AfterSpaces(pos);
+  }
+
+ private:
+  Char At(int64_t pos) const {
+    const auto byte = static_cast<uint8_t>(text_[pos]);
+    if (byte < 0x80) return {kAsciiClass[byte], 1};
+    const Utf8Char next = DecodeUtf8(text_, pos);
+    return {ClassOf(next.code_point), next.length};
+  }
+
+  Word WordAt(int64_t start) const {
+    Word word;
+    int64_t pos = start;
+    while (pos < size_) {
+      const Char next = At(pos);
+      if (next.cls == CharClass::kLower) return {.lower_end = AfterLower(pos)};
+      if (next.cls == CharClass::kUpper) {
+        pos += next.length;
+      } else if (next.cls == CharClass::kBoth || next.cls == CharClass::kMark) {
+        pos += next.length;
+        // A* gives characters back until C+ has one: the last one that is in both.
+        word.lower_end = pos;
+      } else {
+        break;
+      }
+    }
+    if (pos > start) word.upper_end = pos;
+    return word;
+  }
+
+  int64_t AfterLower(int64_t pos) const {
+    while (pos < size_) {
+      const Char next = At(pos);
+      if (next.cls != CharClass::kLower && next.cls != CharClass::kBoth &&
+          next.cls != CharClass::kMark) {
+        break;
+      }
+      pos += next.length;
+    }
+    return pos;
+  }
+
+  // 's 't 're 've 'm 'll 'd in any case; U+017F folds to s.
+  int64_t AfterContraction(int64_t pos) const {
+    if (pos + 1 >= size_ || text_[pos] != '\'') return pos;
+    const auto lower = [&](int64_t at) { return at < size_ ? text_[at] | 0x20 : 0; };
+    const char second = static_cast<char>(lower(pos + 2));
+    switch (lower(pos + 1)) {
+      case 's':
+      case 't':
+      case 'm':
+      case 'd':
+        return pos + 2;
+      case 'r':
+      case 'v':
+        return second == 'e' ? pos + 3 : pos;
+      case 'l':
+        return second == 'l' ? pos + 3 : pos;
+      default:
+        return text_.substr(pos + 1, 2) == "\xC5\xBF" ? pos + 3 : pos;
+    }
+  }
+
+  int64_t AfterNumber(int64_t pos) const {
+    for (int digits = 0; digits < 3 && pos < size_; ++digits) {
+      const Char next = At(pos);
+      if (next.cls != CharClass::kNumber) break;
+      pos += next.length;
+    }
+    return pos;
+  }
+
+  // Alternative 4 after its optional space; `start` if nothing matches.
+  int64_t AfterSymbols(int64_t start) const {
+    int64_t pos = start;
+    while (pos < size_) {
+      const Char next = At(pos);
+      if (next.cls != CharClass::kOther && next.cls != CharClass::kMark) break;
+      pos += next.length;
+    }
+    if (pos == start) return start;
+    while (pos < size_ && (text_[pos] == '\r' || text_[pos] == '\n' || text_[pos] == '/')) ++pos;
+    return pos;
+  }
+
+  // Alternatives 5 to 7 at white space.
+  int64_t AfterSpaces(int64_t start) const {
+    int64_t pos = start;
+    int64_t after_newline = -1;
+    int64_t last = start;  // where the last character starts
+    while (pos < size_) {
+      const Char next = At(pos);
+      if (next.cls != CharClass::kSpace && next.cls != CharClass::kNewline) break;
+      last = pos;
+      pos += next.length;
+      if (next.cls == CharClass::kNewline) after_newline = pos;
+    }
+    if (after_newline >= 0) return after_newline;
+    // One character stays for the word that follows, if it is not the only one.
+    return pos == size_ || last == start ? pos : last;
+  }
+
+  std::string_view text_;
+  int64_t size_;
+};
+
+}  // namespace
+
+int64_t O200kPieceEnd(std::string_view text, int64_t pos) {
+  const int64_t end = Scanner(text).PieceEnd(pos);
+  ROSE_CHECK_GT(end, pos);
+  return end;
+}
+
+}  // namespace rose

@@ -1,0 +1,259 @@
+#include "engine/step_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "engine/event_log.h"
+#include "engine/ledger_executor.h"
+
+namespace rose {
+namespace {
+
+std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t tokens) {
+  std::vector<int32_t> prompt;
+  for (int64_t i = 0; i < tokens; ++i) {
+    prompt.push_back(static_cast<int32_t>(random() % LedgerExecutor::kVocab));
+  }
+  return prompt;
+}
+
+// Proposes drafts of known quality: it is told every request's right output.
+class ScriptedDecoder : public Decoder {
+ public:
+  enum class Quality { kNone, kRight, kWrong, kHalf, kRandom };
+  ScriptedDecoder(Quality quality, int64_t length) : quality_(quality), length_(length) {}
+
+  void Tell(RequestId id, std::vector<int32_t> prompt, const std::vector<int32_t>& output) {
+    prompt.insert(prompt.end(), output.begin(), output.end());
+    right_[id] = std::move(prompt);
+  }
+
+  std::vector<int32_t> Propose(RequestId id, std::span<const int32_t> history) override {
+    std::vector<int32_t> draft;
+    if (quality_ == Quality::kNone) return draft;
+    const std::vector<int32_t>& right = right_.at(id);
+    const int64_t length = quality_ == Quality::kRandom ? random_() % (length_ + 1) : length_;
+    for (int64_t i = 0; i < length && history.size() + i < right.size(); ++i) {
+      const bool good = quality_ == Quality::kRight ||
+                        (quality_ == Quality::kHalf && i < length / 2) ||
+                        (quality_ == Quality::kRandom && random_() % 4 != 0);
+      const int32_t token = right[history.size() + i];
+      draft.push_back(good ? token : (token + 1) % LedgerExecutor::kVocab);
+    }
+    return draft;
+  }
+
+  int64_t Accept(std::span<const int32_t> draft, std::span<const SampledToken> drawn) override {
+    const int64_t kept = CountAccepted(draft, drawn);
+    accepted_ += kept - 1;
+    rejected_ += static_cast<int64_t>(draft.size()) - (kept - 1);
+    return kept;
+  }
+
+  int64_t accepted() const { return accepted_; }
+  int64_t rejected() const { return rejected_; }
+
+ private:
+  const Quality quality_;
+  const int64_t length_;
+  std::map<RequestId, std::vector<int32_t>> right_;
+  std::mt19937_64 random_{7};
+  int64_t accepted_ = 0, rejected_ = 0;
+};
+
+struct Asked {
+  std::vector<int32_t> prompt, right;
+  EventLog log;
+};
+
+// A random crowd of requests through `loop`; every output must be the reference's.
+void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random, int64_t requests,
+              int64_t longest) {
+  std::vector<std::unique_ptr<Asked>> asked;
+  while (static_cast<int64_t>(asked.size()) < requests || !loop.idle()) {
+    if (static_cast<int64_t>(asked.size()) < requests && random() % 2 == 0) {
+      asked.push_back(std::make_unique<Asked>());
+      Asked& one = *asked.back();
+      const RequestId id = asked.size();
+      one.prompt = RandomPrompt(random, 1 + random() % longest);
+      Request request;
+      request.prompt = one.prompt;
+      request.max_tokens = 1 + random() % 80;
+      request.on_event = one.log.Listener();
+      one.right = LedgerExecutor::Reference(one.prompt, request.max_tokens, /*seed=*/id);
+      decoder.Tell(id, one.prompt, one.right);
+      loop.Add(id, /*seed=*/id, std::move(request));
+    }
+    if (!loop.idle()) loop.Step();
+  }
+  for (const auto& one : asked) {
+    ASSERT_EQ(one->log.last().finish, FinishReason::kLength);
+    ASSERT_EQ(one->log.ids(), one->right);
+  }
+  ASSERT_EQ(loop.stats().pages_used, 0);
+}
+
+// Must: the same tokens whatever the batch, the chunks, the drafts, and with pages nearly
+// exhausted.
+TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
+  int64_t preemptions = 0, accepted = 0, rejected = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    LedgerExecutor executor(3 + random() % 20, 7 + random() % 20);
+    SchedulerLimits limits;
+    limits.max_step_tokens = 1 + random() % 200;
+    limits.prefill_chunk = 1 + random() % limits.max_step_tokens;
+    limits.max_running = 1 + random() % std::min<int64_t>(limits.max_step_tokens, 16);
+    ScriptedDecoder decoder(
+        seed % 2 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5);
+    StepLoop loop(limits, executor, decoder);
+    RunCrowd(loop, decoder, random, 12, 350);
+    if (testing::Test::HasFatalFailure()) return;
+    preemptions += loop.stats().preemptions;
+    accepted += decoder.accepted();
+    rejected += decoder.rejected();
+  }
+  EXPECT_GT(preemptions, 20);
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(rejected, 100);
+}
+
+// Drafts that are right, wrong and half right change speed, never output.
+TEST(Case089, DraftsNeverChangeTheOutput) {
+  using Quality = ScriptedDecoder::Quality;
+  std::map<Quality, int64_t> steps;
+  for (Quality quality : {Quality::kNone, Quality::kRight, Quality::kWrong, Quality::kHalf}) {
+    std::mt19937_64 random(5);
+    LedgerExecutor executor(30, 60);
+    ScriptedDecoder decoder(quality, 4);
+    StepLoop loop({.max_running = 8, .max_step_tokens = 128, .prefill_chunk = 128}, executor,
+                  decoder);
+    RunCrowd(loop, decoder, random, 8, 200);
+    if (testing::Test::HasFatalFailure()) return;
+    steps[quality] = loop.stats().steps;
+  }
+  EXPECT_LT(steps[Quality::kRight], steps[Quality::kHalf]);
+  EXPECT_LT(steps[Quality::kHalf], steps[Quality::kNone]);
+  EXPECT_EQ(steps[Quality::kWrong], steps[Quality::kNone]);
+}
+
+class OneRequest {
+ public:
+  explicit OneRequest(int64_t draft = 0)
+      : decoder_(draft > 0 ? ScriptedDecoder::Quality::kRight : ScriptedDecoder::Quality::kNone,
+                 draft),
+        loop_({.max_running = 4, .max_step_tokens = 64, .prefill_chunk = 64}, executor_, decoder_) {
+  }
+
+  // Right output of 20 tokens for the prompt of all requests here.
+  const std::vector<int32_t>& right() const { return right_; }
+
+  EventLog& Run(Request request) {
+    request.prompt = prompt_;
+    request.on_event = log_.Listener();
+    decoder_.Tell(1, prompt_, right_);
+    loop_.Add(1, /*seed=*/9, std::move(request));
+    while (!loop_.idle()) loop_.Step();
+    return log_;
+  }
+
+ private:
+  LedgerExecutor executor_{10, 10};
+  ScriptedDecoder decoder_;
+  StepLoop loop_;
+  const std::vector<int32_t> prompt_ = {3, 1, 4, 1, 5};
+  const std::vector<int32_t> right_ = LedgerExecutor::Reference(prompt_, 20, 9);
+  EventLog log_;
+};
+
+int64_t FirstIndex(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) - ids.begin();
+}
+
+TEST(StepLoop, AStopIdIsTheLastTokenAndDropsTheDraftBehindIt) {
+  for (int64_t draft : {0, 7}) {
+    OneRequest one(draft);
+    Request request;
+    request.max_tokens = 20;
+    request.stop_ids = {one.right()[10]};
+    const int64_t at = FirstIndex(one.right(), one.right()[10]);
+    EventLog& log = one.Run(std::move(request));
+    EXPECT_EQ(log.last().finish, FinishReason::kStop);
+    EXPECT_EQ(log.last().stop_id, one.right()[10]);
+    EXPECT_EQ(log.ids(), std::vector<int32_t>(one.right().begin(), one.right().begin() + at + 1));
+  }
+}
+
+TEST(StepLoop, AStopIdAtTheLastTokenAllowedIsAStop) {
+  OneRequest one;
+  const int64_t at = FirstIndex(one.right(), one.right()[10]);
+  Request request;
+  request.max_tokens = at + 1;
+  request.stop_ids = {one.right()[10]};
+  EXPECT_EQ(one.Run(std::move(request)).last().finish, FinishReason::kStop);
+}
+
+TEST(StepLoop, TokensComeOneByOneAndMaxTokensIsExact) {
+  for (int64_t draft : {0, 7}) {
+    OneRequest one(draft);
+    Request request;
+    request.max_tokens = 13;
+    EventLog& log = one.Run(std::move(request));
+    EXPECT_EQ(log.last().finish, FinishReason::kLength);
+    EXPECT_EQ(log.ids(), std::vector<int32_t>(one.right().begin(), one.right().begin() + 13));
+    EXPECT_EQ(log.events(), draft == 0 ? 13 : 3);  // 1, then 8, then 4 at once
+  }
+}
+
+TEST(StepLoop, StopIdsAreNotDrawnBeforeMinTokens) {
+  OneRequest one;
+  Request request;
+  request.max_tokens = 20;
+  request.min_tokens = 12;
+  request.stop_ids = {one.right()[0], one.right()[3]};
+  const std::vector<int32_t> stops = request.stop_ids;
+  const std::vector<int32_t> ids = one.Run(std::move(request)).ids();
+  ASSERT_GE(ids.size(), 12u);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(std::count(stops.begin(), stops.end(), ids[i]), 0) << i;
+  }
+}
+
+// Cancelled before, in and after its prompt: pages are free at once, the others are not disturbed.
+TEST(Case094, CancelFreesPagesAtEveryPoint) {
+  for (int64_t steps_before = 0; steps_before < 12; ++steps_before) {
+    std::mt19937_64 random(3);
+    LedgerExecutor executor(10, 10);
+    const std::unique_ptr<Decoder> decoder = CreatePlainDecoder();
+    StepLoop loop({.max_running = 4, .max_step_tokens = 40, .prefill_chunk = 40}, executor,
+                  *decoder);
+    const std::vector<int32_t> prompt = RandomPrompt(random, 200);
+    EventLog gone, stays;
+    for (EventLog* log : {&gone, &stays}) {
+      Request request;
+      request.prompt = prompt;
+      request.max_tokens = 30;
+      request.on_event = log->Listener();
+      loop.Add(log == &gone ? 1 : 2, 5, std::move(request));
+    }
+    for (int64_t i = 0; i < steps_before; ++i) loop.Step();
+    const int64_t used = loop.stats().pages_used;
+    loop.Cancel(1);
+    loop.Cancel(1);
+    loop.Cancel(77);
+    EXPECT_EQ(gone.last().finish, FinishReason::kCancelled);
+    EXPECT_EQ(gone.events(), static_cast<int64_t>(gone.ids().size()) + 1);
+    if (steps_before > 0) {
+      EXPECT_LT(loop.stats().pages_used, used);
+    }
+    while (!loop.idle()) loop.Step();
+    EXPECT_EQ(stays.ids(), LedgerExecutor::Reference(prompt, 30, 5));
+    EXPECT_EQ(loop.stats().pages_used, 0);
+  }
+}
+
+}  // namespace
+}  // namespace rose
