@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "tokenizer/tokenizer.h"
 
@@ -37,12 +38,12 @@ struct ChatMessage {
 struct ToolSpec {
   std::string name;
   std::optional<std::string> description;
-  std::optional<std::string> parameters_json;  // JSON Schema text, key order kept; absent = none
+  std::optional<JsonValue> parameters;  // a JSON Schema; absent or null = none
 };
 
 struct ResponseFormat {
   std::string name;
-  std::string description;
+  std::string description;  // empty = none
   std::string schema_json;  // compact, key order kept
 };
 

@@ -16,7 +16,8 @@ namespace rose {
 struct HarmonyTool {
   std::string name;
   std::string description;
-  std::optional<JsonValue> parameters;  // a JSON Schema; absent or null: the function takes nothing
+  // A JSON Schema; absent or null: the function takes nothing.
+  std::optional<JsonValue> parameters;
 };
 
 struct HarmonyNamespace {
