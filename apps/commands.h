@@ -12,6 +12,7 @@ namespace rose {
 // caller's fault, else 1.
 int ReportFailure(const Status& status);
 
+void AddLogits(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 
 }  // namespace rose

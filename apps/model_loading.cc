@@ -1,0 +1,77 @@
+#include "model_loading.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "base/cpu.h"
+#include "base/env.h"
+#include "base/progress.h"
+#include "ops/cpu_fast/cpu_fast_ops.h"
+
+namespace rose {
+namespace {
+
+constexpr const char* kShippedModel = "rosebud";
+
+}  // namespace
+
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  command.add_option("DIR", options.folder,
+                     "Folder of the checkpoint (default: the shipped model, rosebud)");
+  command
+      .add_option("--precision", options.precision,
+                  "exact: f32 throughout on a CPU. fast: operands may be rounded to bf16")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
+  command.add_option("--device", options.device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "Threads on a CPU (default: all processors)")
+      ->check(CLI::Range(1, 1024));
+}
+
+Result<std::string> FindModelFolder(const std::string& given) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!given.empty()) {
+    if (!fs::exists(given, error)) return NotFound(given, ": no such folder");
+    if (!fs::is_directory(given, error)) {
+      return InvalidArgument(given, ": expected the folder of a checkpoint, this is a file");
+    }
+    return given;
+  }
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path places[] = {program / ".." / "models" / kShippedModel,
+                             program / ".." / "share" / "rose" / "models" / kShippedModel,
+                             fs::path(ROSE_SOURCE_DIR) / "models" / kShippedModel};
+  std::string looked;
+  for (const fs::path& place : places) {
+    const fs::path folder = place.lexically_normal();
+    if (fs::exists(folder / "config.json", error)) return folder.string();
+    looked += StrCat(looked.empty() ? "" : ", ", folder.string());
+  }
+  return NotFound("the shipped model is not there (looked in ", looked,
+                  "); name the folder of a checkpoint");
+}
+
+Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
+  if (options.device == "cuda") {
+    return Unsupported("--device cuda: this program has no CUDA operations; use --device cpu");
+  }
+  ROSE_ASSIGN_OR_RETURN(const CpuIsa isa, ChooseCpuIsa(ReadEnvironment().cpu_isa));
+  const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;
+  return std::unique_ptr<OpSet>(std::make_unique<CpuFastOps>(
+      CpuFastConfig{.threads = options.threads, .precision = precision, .isa = isa}));
+}
+
+Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {
+  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
+  ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, CreateOps(options));
+  ProgressBar bar("loading", stderr);
+  return LoadModel(folder, std::move(ops), AvailableCpus(),
+                   [&](const LoadProgress& p) { bar.Update(p.done_bytes, p.total_bytes); });
+}
+
+}  // namespace rose

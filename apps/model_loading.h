@@ -1,0 +1,32 @@
+// What every command that runs a model shares: the options that name it, and loading with a bar.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "models/load.h"
+
+namespace rose {
+
+struct ModelOptions {
+  std::string folder;               // empty = the shipped model
+  std::string precision = "exact";  // exact, fast
+  std::string device = "auto";      // auto, cpu, cuda
+  int threads = 0;                  // 0 = all processors
+};
+
+// Adds DIR, --precision, --device and --threads, with checks of their values.
+void AddModelOptions(CLI::App& command, ModelOptions& options);
+
+// The folder to load: `given`, which must exist, or else the shipped model rosebud, looked for
+// beside the program (../models, ../share/rose/models) and in the source tree. kNotFound says where
+// it looked.
+Result<std::string> FindModelFolder(const std::string& given);
+
+// The op set that device and precision name.
+Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options);
+
+// Finds, loads and binds the model; a progress bar on a terminal.
+Result<LoadedModel> LoadModelWithBar(const ModelOptions& options);
+
+}  // namespace rose
