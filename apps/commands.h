@@ -12,6 +12,8 @@ namespace rose {
 // caller's fault, else 1.
 int ReportFailure(const Status& status);
 
+void AddConvert(CLI::App& app, int& exit_code);
+void AddInspect(CLI::App& app, int& exit_code);
 void AddLogits(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 

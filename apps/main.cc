@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", ROSE_VERSION);
   int exit_code = 0;
+  rose::AddConvert(app, exit_code);
+  rose::AddInspect(app, exit_code);
   rose::AddLogits(app, exit_code);
   rose::AddTokenize(app, exit_code);
   try {
