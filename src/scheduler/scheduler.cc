@@ -33,15 +33,14 @@ class Planning {
  private:
   static int64_t Remaining(const SeqFigures& seq) { return seq.known - seq.computed; }
 
-  // Rows by budget alone: the oldest one row for certain, each decode one, then prompts by age.
+  // Rows by budget alone: each decode one, then prompts by age. As no more run than the budget has
+  // rows, the oldest prompt gets at least one.
   void ShareBudget() {
     budget_ = limits_.max_step_tokens;
     for (size_t i = 0; i < in_.running.size(); ++i) {
-      if (budget_ == 0) break;
-      if (i == 0 || Remaining(in_.running[i]) == 1) {
-        step_.rows[i] = 1;
-        --budget_;
-      }
+      if (Remaining(in_.running[i]) != 1) continue;
+      step_.rows[i] = 1;
+      --budget_;
     }
     for (size_t i = 0; i < in_.running.size(); ++i) {
       const int64_t chunk = std::min(Remaining(in_.running[i]), limits_.prefill_chunk);
@@ -150,6 +149,7 @@ ScheduledStep PlanStep(const SchedulerLimits& limits, const SchedulerInput& inpu
              "prefill_chunk=", limits.prefill_chunk, " max_step_tokens=", limits.max_step_tokens);
   ROSE_CHECK(limits.max_running >= 1 && limits.max_running <= limits.max_step_tokens,
              "max_running=", limits.max_running, " max_step_tokens=", limits.max_step_tokens);
+  ROSE_CHECK_LE(static_cast<int64_t>(input.running.size()), limits.max_running);
   return Planning(limits, input).Run();
 }
 

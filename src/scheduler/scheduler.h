@@ -41,7 +41,8 @@ struct ScheduledStep {
   // Rows of running[i]: known tokens first, then draft tokens. 0: it waits for pages or budget.
   std::vector<int64_t> rows;
   int64_t kept = 0;  // running[kept ..] are preempted: their pages are taken back, they wait
-  // Rows of the sequences admitted: waiting[0 .. admitted.size()). All > 0.
+  // Rows of the sequences admitted: waiting[0 .. admitted.size()). All > 0. Empty if anything is
+  // preempted: that is older than all that wait.
   std::vector<int64_t> admitted;
 };
 
