@@ -87,24 +87,29 @@ TEST(Engine, AnswersRequestsOfManyThreads) {
 // A step that fails ends every request once, with the reason, and the engine says so ever after.
 TEST(Engine, AFailedStepFailsItsRequestsAndNothingHangs) {
   auto executor = std::make_unique<LedgerExecutor>(20, 20);
+  Gate gate;
   int steps = 0;
-  executor->on_step = [&](const StepPlan&) { ROSE_CHECK(++steps < 5, "device on fire"); };
+  executor->on_step = [&](const StepPlan&) {
+    if (++steps < 5) return;
+    gate.Pass();
+    ROSE_CHECK(false, "device on fire");
+  };
   auto engine = CreateEngine({.max_running = 1}, std::move(executor), CreatePlainDecoder());
-  EventLog running, waiting, refused;
+  EventLog running, waiting, in_the_mail, late;
   ASSERT_TRUE(engine->Submit(MakeRequest(running, {1, 2}, 100)).ok());
-  // The engine may have failed by now, and then refuses.
-  const bool taken = engine->Submit(MakeRequest(waiting, {1, 2}, 100)).ok();
-  EXPECT_EQ(running.WaitForEnd().finish, FinishReason::kError);
-  EXPECT_NE(running.last().error.find("device on fire"), std::string::npos);
-  EXPECT_EQ(running.ids().size(), 4u);
-  if (taken) {
-    EXPECT_EQ(waiting.WaitForEnd().finish, FinishReason::kError);
+  ASSERT_TRUE(engine->Submit(MakeRequest(waiting, {1, 2}, 100)).ok());
+  gate.WaitForArrival();
+  ASSERT_TRUE(engine->Submit(MakeRequest(in_the_mail, {1, 2}, 100)).ok());
+  gate.Open();
+  for (EventLog* log : {&running, &waiting, &in_the_mail}) {
+    EXPECT_EQ(log->WaitForEnd().finish, FinishReason::kError);
+    EXPECT_NE(log->last().error.find("device on fire"), std::string::npos);
   }
+  EXPECT_EQ(running.ids().size(), 4u);
   EXPECT_FALSE(engine->healthy());
-  const Result<RequestId> late = engine->Submit(MakeRequest(refused, {1}, 1));
-  EXPECT_EQ(late.status().code(), StatusCode::kInternal);
+  EXPECT_EQ(engine->Submit(MakeRequest(late, {1}, 1)).status().code(), StatusCode::kInternal);
   engine->Drain(/*timeout_ms=*/60000);
-  EXPECT_EQ(refused.events(), 0);
+  EXPECT_EQ(late.events(), 0);
 }
 
 TEST(Engine, DestructionCancelsWhatRunsAndWaits) {

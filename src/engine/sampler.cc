@@ -1,0 +1,203 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "engine/draw.h"
+
+namespace rose {
+namespace {
+
+constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+// Below this a temperature only asks for the largest logit, and 1 / temperature would overflow.
+constexpr double kGreedyTemperature = 1e-5;
+
+// NaN and -inf are never drawn; +inf becomes the largest number, so that differences stay numbers.
+float Sane(float logit) {
+  if (!(logit > kExcluded)) return kExcluded;
+  return std::min(logit, std::numeric_limits<float>::max());
+}
+
+// Index of the largest, the lowest of equals.
+int32_t Largest(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+bool MoreLikely(float a, int32_t a_id, float b, int32_t b_id) {
+  return a > b || (a == b && a_id < b_id);
+}
+
+bool HasPenalty(const SamplingParams& p) {
+  return p.presence_penalty != 0 || p.frequency_penalty != 0 || p.repetition_penalty != 1;
+}
+
+float InverseTemperature(const SamplingParams& p) {
+  return static_cast<float>(1.0 / p.temperature);
+}
+
+// The least scaled logit that min_p leaves.
+float MinPBound(const SamplingParams& p) {
+  return p.min_p > 0 ? static_cast<float>(std::log(p.min_p)) : kExcluded;
+}
+
+}  // namespace
+
+SampledToken Sampler::Draw(const SampleRow& row) {
+  ROSE_CHECK(!row.logits.empty(), "request ", row.id);
+  Adjust(row);
+  const int32_t best = Largest(logits_);
+  ROSE_CHECK(logits_[best] > kExcluded, "request ", row.id, ": no token can be drawn at position ",
+             row.history.size(), ", all logits are NaN, minus infinity or forbidden");
+  SampledToken token;
+  token.id = row.params->temperature < kGreedyTemperature ? best : Pick(row, best);
+  if (row.params->logprobs >= 0) AddLogprobs(row, token);
+  return token;
+}
+
+void Sampler::Adjust(const SampleRow& row) {
+  logits_.resize(row.logits.size());
+  std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), Sane);
+  for (int32_t id : row.forbidden_ids) logits_[id] = kExcluded;
+  for (const auto& [id, bias] : row.params->logit_bias) logits_[id] = Sane(logits_[id] + bias);
+  if (HasPenalty(*row.params)) Penalise(row);
+}
+
+void Sampler::Penalise(const SampleRow& row) {
+  const float repetition = static_cast<float>(row.params->repetition_penalty);
+  const float frequency = static_cast<float>(row.params->frequency_penalty);
+  const float presence = static_cast<float>(row.params->presence_penalty);
+  counts_.resize(logits_.size(), 0);
+  for (size_t i = 0; i < row.history.size(); ++i) {
+    const int32_t id = row.history[i];
+    if (counts_[id] == 0) {
+      touched_.push_back(id);
+      counts_[id] = 1;
+    }
+    if (static_cast<int64_t>(i) >= row.prompt_tokens) ++counts_[id];
+  }
+  for (int32_t id : touched_) {
+    float logit = logits_[id];
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    const float occurrences = static_cast<float>(counts_[id] - 1);
+    logit = logit - frequency * occurrences;
+    if (occurrences > 0) logit = logit - presence;
+    logits_[id] = Sane(logit);
+    counts_[id] = 0;
+  }
+  touched_.clear();
+}
+
+int32_t Sampler::Pick(const SampleRow& row, int32_t best) {
+  const SamplingParams& p = *row.params;
+  const bool all = p.top_p >= 1 && (p.top_k == 0 || p.top_k >= static_cast<int>(logits_.size()));
+  return all ? PickFromAll(row, logits_[best]) : PickFromFew(row, logits_[best]);
+}
+
+int32_t Sampler::PickFromAll(const SampleRow& row, float largest) {
+  const float inverse_temperature = InverseTemperature(*row.params);
+  const float bound = MinPBound(*row.params);
+  weights_.resize(logits_.size());
+  uint64_t total = 0;
+  for (size_t id = 0; id < logits_.size(); ++id) {
+    const float scaled = (logits_[id] - largest) * inverse_temperature;
+    weights_[id] = scaled >= bound ? ExpWeight(scaled) : 0;
+    total += weights_[id];
+  }
+  const uint64_t target = DrawTarget(DrawWord(row.seed, row.history.size()), total);
+  uint64_t sum = 0;
+  for (size_t id = 0; id < weights_.size(); ++id) {
+    sum += weights_[id];
+    if (sum > target) return static_cast<int32_t>(id);
+  }
+  ROSE_CHECK(false, "target ", target, " of ", total, " was not reached");
+  return 0;
+}
+
+int32_t Sampler::PickFromFew(const SampleRow& row, float largest) {
+  const SamplingParams& p = *row.params;
+  const float inverse_temperature = InverseTemperature(p);
+  const float bound = MinPBound(p);
+  candidates_.clear();
+  for (size_t id = 0; id < logits_.size(); ++id) {
+    const float scaled = (logits_[id] - largest) * inverse_temperature;
+    // Of no weight, so it is never drawn; it would only take up a place of top_k.
+    if (!(scaled >= bound) || ExpWeight(scaled) == 0) continue;
+    candidates_.push_back({logits_[id], static_cast<int32_t>(id)});
+  }
+  const auto before = [](const Candidate& a, const Candidate& b) {
+    return MoreLikely(a.logit, a.id, b.logit, b.id);
+  };
+  if (p.top_k > 0 && p.top_k < static_cast<int64_t>(candidates_.size())) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + p.top_k, candidates_.end(), before);
+    candidates_.resize(p.top_k);
+  }
+  if (p.top_p < 1) KeepTopP(p.top_p, largest, inverse_temperature);
+  std::sort(candidates_.begin(), candidates_.end(),
+            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  const auto weight = [&](const Candidate& c) {
+    return ExpWeight((c.logit - largest) * inverse_temperature);
+  };
+  uint64_t total = 0;
+  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  const uint64_t target = DrawTarget(DrawWord(row.seed, row.history.size()), total);
+  uint64_t sum = 0;
+  for (const Candidate& candidate : candidates_) {
+    sum += weight(candidate);
+    if (sum > target) return candidate.id;
+  }
+  ROSE_CHECK(false, "target ", target, " of ", total, " was not reached");
+  return 0;
+}
+
+void Sampler::KeepTopP(double top_p, float largest, float inverse_temperature) {
+  const auto weight = [&](const Candidate& c) {
+    return ExpWeight((c.logit - largest) * inverse_temperature);
+  };
+  uint64_t total = 0;
+  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  const double wanted = top_p * static_cast<double>(total);
+  uint64_t sum = 0;
+  // The nucleus is small as a rule, so only as much is sorted as it takes.
+  size_t sorted = 0;
+  for (size_t kept = 0; kept < candidates_.size(); ++kept) {
+    if (kept == sorted) {
+      sorted = std::min(candidates_.size(), std::max<size_t>(64, sorted * 8));
+      std::partial_sort(candidates_.begin() + kept, candidates_.begin() + sorted, candidates_.end(),
+                        [](const Candidate& a, const Candidate& b) {
+                          return MoreLikely(a.logit, a.id, b.logit, b.id);
+                        });
+    }
+    sum += weight(candidates_[kept]);
+    if (static_cast<double>(sum) >= wanted) {
+      candidates_.resize(kept + 1);
+      return;
+    }
+  }
+}
+
+// Log-probabilities of the model's own distribution: of the logits as they came.
+void Sampler::AddLogprobs(const SampleRow& row, SampledToken& token) {
+  std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), Sane);
+  const float largest = logits_[Largest(logits_)];
+  double sum = 0;
+  for (float logit : logits_) sum += std::exp(static_cast<double>(logit - largest));
+  const float log_sum = static_cast<float>(std::log(sum));
+  const auto logprob = [&](float logit) { return (logit - largest) - log_sum; };
+  token.logprob = logprob(logits_[token.id]);
+  candidates_.clear();
+  for (size_t id = 0; id < logits_.size(); ++id) {
+    if (logits_[id] > kExcluded) candidates_.push_back({logits_[id], static_cast<int32_t>(id)});
+  }
+  const size_t top = std::min<size_t>(row.params->logprobs, candidates_.size());
+  std::partial_sort(candidates_.begin(), candidates_.begin() + top, candidates_.end(),
+                    [](const Candidate& a, const Candidate& b) {
+                      return MoreLikely(a.logit, a.id, b.logit, b.id);
+                    });
+  for (size_t i = 0; i < top; ++i) {
+    token.top.push_back({.id = candidates_[i].id, .logprob = logprob(candidates_[i].logit)});
+  }
+}
+
+}  // namespace rose
