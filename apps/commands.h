@@ -15,6 +15,7 @@ int ReportFailure(const Status& status);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
 void AddLogits(CLI::App& app, int& exit_code);
+void AddGenerate(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 
 }  // namespace rose

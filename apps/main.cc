@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   rose::AddConvert(app, exit_code);
   rose::AddInspect(app, exit_code);
   rose::AddLogits(app, exit_code);
+  rose::AddGenerate(app, exit_code);
   rose::AddTokenize(app, exit_code);
   try {
     app.parse(argc, argv);

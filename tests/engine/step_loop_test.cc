@@ -7,6 +7,7 @@
 
 #include "engine/event_log.h"
 #include "engine/ledger_executor.h"
+#include "engine/scripted_decoder.h"
 
 namespace rose {
 namespace {
@@ -18,50 +19,6 @@ std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t tokens) {
   }
   return prompt;
 }
-
-// Proposes drafts of known quality: it is told every request's right output.
-class ScriptedDecoder : public Decoder {
- public:
-  enum class Quality { kNone, kRight, kWrong, kHalf, kRandom };
-  ScriptedDecoder(Quality quality, int64_t length) : quality_(quality), length_(length) {}
-
-  void Tell(RequestId id, std::vector<int32_t> prompt, const std::vector<int32_t>& output) {
-    prompt.insert(prompt.end(), output.begin(), output.end());
-    right_[id] = std::move(prompt);
-  }
-
-  std::vector<int32_t> Propose(RequestId id, std::span<const int32_t> history) override {
-    std::vector<int32_t> draft;
-    if (quality_ == Quality::kNone) return draft;
-    const std::vector<int32_t>& right = right_.at(id);
-    const int64_t length = quality_ == Quality::kRandom ? random_() % (length_ + 1) : length_;
-    for (int64_t i = 0; i < length && history.size() + i < right.size(); ++i) {
-      const bool good = quality_ == Quality::kRight ||
-                        (quality_ == Quality::kHalf && i < length / 2) ||
-                        (quality_ == Quality::kRandom && random_() % 4 != 0);
-      const int32_t token = right[history.size() + i];
-      draft.push_back(good ? token : (token + 1) % LedgerExecutor::kVocab);
-    }
-    return draft;
-  }
-
-  int64_t Accept(std::span<const int32_t> draft, std::span<const SampledToken> drawn) override {
-    const int64_t kept = CountAccepted(draft, drawn);
-    accepted_ += kept - 1;
-    rejected_ += static_cast<int64_t>(draft.size()) - (kept - 1);
-    return kept;
-  }
-
-  int64_t accepted() const { return accepted_; }
-  int64_t rejected() const { return rejected_; }
-
- private:
-  const Quality quality_;
-  const int64_t length_;
-  std::map<RequestId, std::vector<int32_t>> right_;
-  std::mt19937_64 random_{7};
-  int64_t accepted_ = 0, rejected_ = 0;
-};
 
 struct Asked {
   std::vector<int32_t> prompt, right;
@@ -108,7 +65,8 @@ TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
     limits.prefill_chunk = 1 + random() % limits.max_step_tokens;
     limits.max_running = 1 + random() % std::min<int64_t>(limits.max_step_tokens, 16);
     ScriptedDecoder decoder(
-        seed % 2 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5);
+        seed % 2 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5,
+        LedgerExecutor::kVocab);
     StepLoop loop(limits, executor, decoder);
     RunCrowd(loop, decoder, random, 12, 350);
     if (testing::Test::HasFatalFailure()) return;
@@ -128,7 +86,7 @@ TEST(Case089, DraftsNeverChangeTheOutput) {
   for (Quality quality : {Quality::kNone, Quality::kRight, Quality::kWrong, Quality::kHalf}) {
     std::mt19937_64 random(5);
     LedgerExecutor executor(30, 60);
-    ScriptedDecoder decoder(quality, 4);
+    ScriptedDecoder decoder(quality, 4, LedgerExecutor::kVocab);
     StepLoop loop({.max_running = 8, .max_step_tokens = 128, .prefill_chunk = 128}, executor,
                   decoder);
     RunCrowd(loop, decoder, random, 8, 200);
@@ -144,7 +102,7 @@ class OneRequest {
  public:
   explicit OneRequest(int64_t draft = 0)
       : decoder_(draft > 0 ? ScriptedDecoder::Quality::kRight : ScriptedDecoder::Quality::kNone,
-                 draft),
+                 draft, LedgerExecutor::kVocab),
         loop_({.max_running = 4, .max_step_tokens = 64, .prefill_chunk = 64}, executor_, decoder_) {
   }
 

@@ -1,0 +1,101 @@
+#include "engine/model_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "cache/divide_memory.h"
+#include "scheduler/scheduler.h"
+
+namespace rose {
+
+Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(const Model& model, OpSet& ops,
+                                                             const std::vector<int64_t>& pages) {
+  std::unique_ptr<ModelExecutor> executor(new ModelExecutor(model, ops));
+  executor->info_ = {.vocab = model.info().vocab,
+                     .max_positions = model.info().max_positions,
+                     .kv = model.info().kv,
+                     .pages = pages};
+  ROSE_ASSIGN_OR_RETURN(executor->kv_, ops.AllocateKv(model.info().kv, pages));
+  return executor;
+}
+
+void ModelExecutor::Submit(const StepPlan& plan) {
+  ROSE_CHECK(plan_ == nullptr, "a step is in flight");
+  plan_ = &plan;
+}
+
+StepResult ModelExecutor::Wait() {
+  ROSE_CHECK(plan_ != nullptr, "no step is in flight");
+  const StepPlan& plan = *std::exchange(plan_, nullptr);
+  const Tensor logits = Forward(plan);
+  StepResult result;
+  int64_t logit_row = 0;
+  for (const SeqPlan& seq : plan.seqs) {
+    std::vector<SampledToken>& drawn = result.sampled.emplace_back();
+    for (int64_t i = 0; i < seq.samples; ++i, ++logit_row) {
+      const int64_t position = std::ssize(seq.history) - seq.samples + 1 + i;
+      SampleRow row;
+      row.id = seq.id;
+      row.logits = {logits.data<float>() + logit_row * info_.vocab,
+                    static_cast<size_t>(info_.vocab)};
+      row.params = seq.sampling;
+      row.seed = seq.seed;
+      row.history = seq.history.first(position);
+      row.prompt_tokens = seq.prompt_tokens;
+      if (position < seq.forbidden_until) row.forbidden_ids = seq.forbidden_ids;
+      drawn.push_back(sampler_.Draw(row));
+    }
+  }
+  return result;
+}
+
+// Logits F32 [sampled rows, vocab], valid until the next step.
+Tensor ModelExecutor::Forward(const StepPlan& plan) {
+  tokens_.clear();
+  positions_.clear();
+  logit_rows_.clear();
+  seqs_.clear();
+  for (const SeqPlan& seq : plan.seqs) {
+    const int64_t rows = std::ssize(seq.tokens);
+    seqs_.push_back(
+        {.first_row = std::ssize(tokens_), .rows = rows, .start = seq.start, .pages = seq.pages});
+    tokens_.insert(tokens_.end(), seq.tokens.begin(), seq.tokens.end());
+    for (int64_t i = 0; i < rows; ++i) positions_.push_back(static_cast<int32_t>(seq.start + i));
+    for (int64_t i = seq.samples; i > 0; --i) {
+      logit_rows_.push_back(static_cast<int32_t>(std::ssize(tokens_) - i));
+    }
+  }
+  const Tensor logits = model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_});
+  if (!logit_rows_.empty()) {
+    ROSE_CHECK_EQ(logits.dim(0), std::ssize(logit_rows_));
+    ROSE_CHECK_EQ(logits.dim(1), info_.vocab);
+  }
+  return logits;
+}
+
+Result<std::vector<int64_t>> PlanKvPages(const Model& model, const OpSet& ops,
+                                         const EngineConfig& config, int64_t bytes) {
+  const KvLayout& layout = model.info().kv;
+  std::vector<GroupCost> costs;
+  std::vector<PageGroup> groups;
+  int64_t least_bytes = 0;
+  for (size_t g = 0; g < layout.groups.size(); ++g) {
+    const int64_t page_bytes = layout.PageBytes(static_cast<int>(g), ops.kv_dtype());
+    costs.push_back({.window = layout.groups[g].window, .page_bytes = page_bytes});
+    least_bytes += page_bytes;
+  }
+  const CacheDemand demand = {
+      .page_size = KvLayout::kPageSize,
+      .max_running = std::max<int64_t>(1, config.max_running),
+      .max_step_tokens = std::max<int64_t>(1, config.max_step_tokens),
+      .max_context = config.max_context > 0 ? config.max_context : model.info().max_positions};
+  const std::vector<int64_t> pages = DividePages(costs, demand, bytes);
+  if (*std::min_element(pages.begin(), pages.end()) < 1) {
+    return InvalidArgument(bytes, " bytes hold no page of the KV cache; give it at least ",
+                           2 * least_bytes, " bytes");
+  }
+  return pages;
+}
+
+}  // namespace rose
