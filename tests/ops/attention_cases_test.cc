@@ -1,0 +1,291 @@
+// Known faults of other servers in attention and positions (sinks, windows, pages, YaRN), on every
+// op set; and the numbers of spec A.5.
+#include <numeric>
+
+#include "ops/op_sets.h"
+
+namespace rose {
+namespace {
+
+constexpr int64_t kPage = KvLayout::kPageSize;
+
+// A layer's cache and sequences in it, whose keys and values a test writes as it likes.
+struct AttentionRig {
+  AttentionRig(OpSet& ops, AttentionShape shape, int64_t window, int64_t pages)
+      : ops(ops), shape(shape), no_turn{std::vector<float>(shape.head_dim / 2, 0.0f), 1.0f} {
+    const KvLayout layout{.groups = {{.window = window, .layers = {0}}},
+                          .kv_heads = shape.kv_heads,
+                          .head_dim = shape.head_dim};
+    cache = ops.AllocateKv(layout, {pages}).value();
+  }
+  int64_t width() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
+  KvLayer& kv() { return cache.layers[0]; }
+
+  // Appends rows without turning them; returns the attention of all rows.
+  Tensor Run(const std::vector<float>& qkv, const Weight& sinks,
+             std::vector<StepInputs::Sequence> sequences) {
+    const StepInputs step(std::move(sequences));
+    ops.BeginStep();
+    Tensor x = inputs.F32(qkv, {step.rows(), width()});
+    ops.RopeAppendKv(x, shape, no_turn, kv(), step.step());
+    return ops.PagedAttention(x, shape, sinks, kv(), step.step());
+  }
+  // Rows with q = 0, k = 0 and v = 1: every key has the same score.
+  std::vector<float> FlatRows(int64_t rows) const {
+    std::vector<float> row(width(), 0.0f);
+    std::fill(row.end() - shape.kv_heads * shape.head_dim, row.end(), 1.0f);
+    std::vector<float> all;
+    for (int64_t r = 0; r < rows; ++r) all.insert(all.end(), row.begin(), row.end());
+    return all;
+  }
+
+  OpSet& ops;
+  AttentionShape shape;
+  Rope no_turn;
+  Inputs inputs;
+  KvCache cache;
+};
+
+void FillWithNaN(const Tensor& tensor) {
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    if (tensor.dtype() == DType::kF32) {
+      tensor.data<float>()[i] = std::nanf("");
+    } else {
+      tensor.data<Bf16>()[i] = ToBf16(std::nanf(""));
+    }
+  }
+}
+
+std::vector<int32_t> PageRange(int32_t first, int64_t count) {
+  std::vector<int32_t> pages(count);
+  std::iota(pages.begin(), pages.end(), first);
+  return pages;
+}
+
+TEST(Case066, TheSinkIsThatOfTheHeadOnEveryPath) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    const AttentionShape shape{8, 2, 64};
+    std::vector<float> sinks;
+    for (int h = 0; h < 8; ++h) sinks.push_back(static_cast<float>(h) - 2);
+    for (int64_t sequences : {1, 3}) {
+      for (int64_t query : {1, 5}) {
+        AttentionRig rig(*set.ops, shape, 0, 3);
+        std::vector<StepInputs::Sequence> before, now;
+        for (int64_t s = 0; s < sequences; ++s) {
+          // Different lengths: 3, 14 and 25 keys are there when the queries come.
+          before.push_back({0, 3 + 11 * s, {static_cast<int32_t>(s)}});
+          now.push_back({3 + 11 * s, query, {static_cast<int32_t>(s)}});
+        }
+        int64_t rows = 0;
+        for (const auto& s : before) rows += s.rows;
+        const Weight sink = rig.inputs.Vector(sinks, {8});
+        rig.Run(rig.FlatRows(rows), sink, before);
+        const Tensor out = rig.Run(rig.FlatRows(sequences * query), sink, now);
+        for (int64_t s = 0; s < sequences; ++s) {
+          for (int64_t r = 0; r < query; ++r) {
+            for (int64_t h = 0; h < 8; ++h) {
+              const double keys = static_cast<double>(3 + 11 * s + r + 1);
+              const float* o = out.data<float>() + ((s * query + r) * 8 + h) * 64;
+              for (int64_t d : {0, 63}) EXPECT_NEAR(o[d], keys / (keys + std::exp(sinks[h])), 1e-6);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Case067, TheSinkCountsOnceWhateverPagesTheKeysAreIn) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    struct Point {
+      int64_t keys;
+      float sink, expected;
+    };
+    for (const Point& p : {Point{1, 0, 0.5f}, Point{4, 2, 0.351214f}, Point{128, 5, 0.463075f}}) {
+      // The window holds p.keys of 1000 keys, and lies in one page, across borders, at a border.
+      for (int64_t length : {p.keys, int64_t{128}, int64_t{129}, int64_t{191}, int64_t{1000}}) {
+        if (length < p.keys) continue;
+        AttentionRig rig(*set.ops, {2, 1, 64}, p.keys, 16);
+        const Weight sink = rig.inputs.Vector({p.sink, p.sink}, {2});
+        const Tensor out = rig.Run(rig.FlatRows(length), sink, {{0, length, PageRange(0, 16)}});
+        EXPECT_NEAR(out.data<float>()[(length - 1) * 128], p.expected, 1e-6) << length;
+        EXPECT_NEAR(out.data<float>()[length * 128 - 1], p.expected, 1e-6) << length;
+      }
+    }
+  }
+}
+
+TEST(Case068, PagesOutsideTheWindowAreNeverRead) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    for (int64_t length : {129, 200, 4097}) {
+      SCOPED_TRACE(length);
+      const AttentionShape shape{4, 2, 64};
+      const int64_t pages = (length + kPage - 1) / kPage + 1;
+      // The same rows twice: in a clean cache, and in one full of NaN whose old pages are gone.
+      std::vector<std::vector<float>> results;
+      for (bool is_dirty : {false, true}) {
+        AttentionRig rig(*set.ops, shape, 128, pages);
+        Inputs same(7);
+        const std::vector<float> rows = same.Values(length * rig.width());
+        const Weight sinks = same.RandomVector({4});
+        if (is_dirty) {
+          FillWithNaN(rig.kv().keys);
+          FillWithNaN(rig.kv().values);
+        }
+        std::vector<int32_t> table = PageRange(1, pages - 1);
+        const int64_t first = std::max<int64_t>(0, length - 128);  // of the last row's window
+        if (is_dirty) {
+          // Only what the last row may see is ever written.
+          for (int64_t p = 0; p < first / kPage; ++p) table[p] = -1;
+        }
+        for (int64_t position = is_dirty ? first : 0; position < length; ++position) {
+          const bool is_last = position == length - 1;
+          const StepInputs step({{position, 1, table}});
+          set.ops->BeginStep();
+          Tensor x = rig.inputs.F32(
+              {rows.begin() + position * rig.width(), rows.begin() + (position + 1) * rig.width()},
+              {1, rig.width()});
+          if (is_dirty && !is_last) {
+            // Append without attention: the rows before see keys that are not there. Their pages
+            // must exist for the op's own check, so append with a window of one.
+            rig.kv().window = 1;
+            set.ops->RopeAppendKv(x, shape, rig.no_turn, rig.kv(), step.step());
+            rig.kv().window = 128;
+            continue;
+          }
+          set.ops->RopeAppendKv(x, shape, rig.no_turn, rig.kv(), step.step());
+          if (is_last)
+            results.push_back(
+                ToVector(set.ops->PagedAttention(x, shape, sinks, rig.kv(), step.step())));
+        }
+      }
+      for (float value : results[0]) ASSERT_TRUE(std::isfinite(value));
+      ExpectSameBits(results[1].data(), results[0].data(), static_cast<int64_t>(results[0].size()));
+    }
+  }
+}
+
+TEST(Case070, AWindowOf128HasTheQueryAnd127KeysBefore) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    const int64_t length = 300;
+    AttentionRig rig(*set.ops, {1, 1, 512}, 128, 5);
+    // Value j is one at dimension j: the output shows the weight of every key.
+    std::vector<float> rows(length * rig.width(), 0.0f);
+    for (int64_t j = 0; j < length; ++j) rows[j * rig.width() + 2 * 512 + j] = 1.0f;
+    const Tensor out = rig.Run(rows, {}, {{0, length, PageRange(0, 5)}});
+    for (int64_t position : {0, 1, 126, 127, 128, 129, 190, 191, 192, 255, 256, 299}) {
+      const int64_t first = std::max<int64_t>(0, position - 127);
+      const float weight = 1.0f / static_cast<float>(position - first + 1);
+      for (int64_t j = 0; j < length; ++j) {
+        const float expected = j >= first && j <= position ? weight : 0.0f;
+        ASSERT_NEAR(out.data<float>()[position * 512 + j], expected, 1e-7)
+            << "query " << position << " key " << j;
+      }
+    }
+  }
+}
+
+TEST(Case092, ACacheBeyond32BitElementsIsAddressed) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    // 2^31 elements lie before the last page; the system gives memory only to what is written.
+    const int64_t pages = (int64_t{1} << 31) / (kPage * 64) + 3;
+    const KvLayout layout{.groups = {{.window = 0, .layers = {0}}}, .kv_heads = 1, .head_dim = 64};
+    AttentionRig small(*set.ops, {2, 1, 64}, 0, 1);
+    Result<KvCache> cache = set.ops->AllocateKv(layout, {pages});
+    if (!cache.ok()) GTEST_SKIP() << cache.status().message();
+    const std::vector<float> rows = small.inputs.Values(2 * small.width());
+    const Tensor expected = small.Run(rows, {}, {{0, 2, {0}}});
+    const std::vector<float> near = ToVector(expected);
+    small.cache = cache.value();
+    const Tensor far = small.Run(rows, {}, {{0, 2, {static_cast<int32_t>(pages - 1)}}});
+    ExpectSameBits(far.data<float>(), near.data(), far.elements());
+  }
+}
+
+TEST(SpecA5, CosinesAndSinesOfYarn) {
+  struct Point {
+    int64_t position, dimension;
+    double c, s;
+    double bound;  // f32 angles lose digits at large positions
+  };
+  const Point points[] = {
+      {1, 0, 0.727556816, 1.133102605, 1e-6},        {1, 8, 1.344835545, 0.068394373, 1e-6},
+      {1, 12, 1.346542504, 0.009149843, 1e-6},       {127, 0, 0.312888630, 1.309717962, 1e-6},
+      {127, 9, -0.852738859, -1.042159715, 1e-6},    {127, 17, 1.346391988, 0.022114424, 1e-6},
+      {4096, 8, 0.951542349, 0.952799870, 3e-5},     {4096, 12, -1.217061551, 0.576213167, 3e-6},
+      {4096, 18, 1.330030140, 0.210428757, 1e-6},    {4096, 31, 1.346572558, 0.001667637, 1e-6},
+      {100000, 9, -1.027630376, -0.870193222, 1e-3}, {100000, 17, 1.257626136, 0.481286750, 1e-5},
+      {100000, 31, 1.345958144, 0.040707604, 1e-6}};
+  const double inv_freq[] = {1.0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0.0508132748,
+                             0.0317056962,
+                             0,
+                             0,
+                             0.00679495949,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0.000129318701,
+                             3.83088124e-05};
+  Rope rope{.inv_freq = std::vector<float>(32, 0.0f), .scale = 1.3465735902799727f};
+  for (size_t i = 0; i < std::size(inv_freq); ++i)
+    rope.inv_freq[i] = static_cast<float>(inv_freq[i]);
+  rope.inv_freq[31] = 3.02351143e-07f;
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    const AttentionShape shape{1, 1, 64};
+    AttentionRig rig(*set.ops, shape, 1, 1);
+    for (const Point& p : points) {
+      // A query of one at dimension i becomes cos at i and sin at i + 32.
+      std::vector<float> row(rig.width(), 0.0f);
+      row[p.dimension] = 1.0f;
+      row[64 + 32 + p.dimension] = 1.0f;  // the key: one at i + 32 becomes -sin and cos
+      const StepInputs step({{p.position, 1, std::vector<int32_t>(p.position / kPage + 1, 0)}});
+      set.ops->BeginStep();
+      Tensor x = rig.inputs.F32(row, {1, rig.width()});
+      set.ops->RopeAppendKv(x, shape, rope, rig.kv(), step.step());
+      EXPECT_NEAR(x.data<float>()[p.dimension], p.c, p.bound) << p.position << " " << p.dimension;
+      EXPECT_NEAR(x.data<float>()[32 + p.dimension], p.s, p.bound);
+      EXPECT_NEAR(x.data<float>()[64 + p.dimension], -p.s, p.bound);
+      EXPECT_NEAR(x.data<float>()[64 + 32 + p.dimension], p.c, p.bound);
+    }
+  }
+}
+
+TEST(SpecA8, SoftmaxWithASink) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    AttentionRig rig(*set.ops, {1, 1, 64}, 0, 1);
+    // Keys give the scores 1, 2 and -0.5 to the last query; value j is one at dimension j.
+    const float scores[] = {1.0f, 2.0f, -0.5f};
+    std::vector<float> rows(3 * rig.width(), 0.0f);
+    for (int64_t j = 0; j < 3; ++j) {
+      rows[j * rig.width()] = 8.0f;  // q; the scale is 1/8
+      rows[j * rig.width() + 64] = scores[j];
+      rows[j * rig.width() + 128 + j] = 1.0f;
+    }
+    const Tensor out =
+        rig.Run(rows, rig.inputs.Vector({0.25f}, {1}), {{0, 3, std::vector<int32_t>{0}}});
+    const float* o = out.data<float>() + 2 * 64;
+    EXPECT_NEAR(o[0], 0.226563247, 1e-7);
+    EXPECT_NEAR(o[1], 0.615862759, 1e-7);
+    EXPECT_NEAR(o[2], 0.050553094, 1e-7);
+    EXPECT_NEAR(o[0] + o[1] + o[2], 0.892979100, 2e-7);
+  }
+}
+
+}  // namespace
+}  // namespace rose
