@@ -1,8 +1,10 @@
-// Small files, whole.
+// Files: small ones read and written whole, and what writing needs to be safe.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -11,5 +13,17 @@ namespace rose {
 // The bytes of a file of at most `max_bytes`. kNotFound if there is none, kInvalidArgument if it is
 // larger, kIo if it cannot be read.
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes);
+
+// The name under which a file is written before it is complete.
+std::string PartialName(const std::string& path);
+
+// A small file, whole or not at all: written under its PartialName, then renamed.
+Status WriteFileAtomically(const std::string& path, std::string_view text);
+
+// All of `bytes` to an open file. kIo when the file system says no, such as a full disk.
+Status WriteAll(int file, const std::string& path, std::span<const uint8_t> bytes);
+
+// kIo "path: cannot <what>: <the reason in errno>".
+Status FileError(const std::string& path, const char* what);
 
 }  // namespace rose

@@ -11,6 +11,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/scales.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/transpose.h"
 
 namespace rose {
 namespace {
@@ -31,17 +32,6 @@ class LoadedWeights : public HostWeights {
   std::map<std::string, Weight, std::less<>> weights_;
   std::vector<Buffer> buffers_;
 };
-
-// Out-of-place transpose of 2-byte elements: from [rows, cols] -> to [cols, rows]. In tiles, so
-// that both sides stay within the cache.
-void Transpose(const uint8_t* from, int64_t rows, int64_t cols, uint8_t* to) {
-  constexpr int64_t kTile = 64;
-  for (int64_t row0 = 0; row0 < rows; row0 += kTile)
-    for (int64_t col0 = 0; col0 < cols; col0 += kTile)
-      for (int64_t col = col0; col < std::min(cols, col0 + kTile); ++col)
-        for (int64_t row = row0; row < std::min(rows, row0 + kTile); ++row)
-          std::memcpy(to + 2 * (col * rows + row), from + 2 * (row * cols + col), 2);
-}
 
 // Reads one byte of every page, so that the file is in memory when loading is done.
 void Touch(const Tensor& view) {
@@ -146,8 +136,8 @@ class Loader {
     if (task.to == nullptr) {
       Touch(task.view);
     } else if (task.transposed) {
-      Transpose(static_cast<const uint8_t*>(task.view.raw()), task.view.dim(0), task.view.dim(1),
-                task.to);
+      TransposePairs(static_cast<const uint8_t*>(task.view.raw()), task.view.dim(0),
+                     task.view.dim(1), task.to);
     } else {
       std::memcpy(task.to, task.view.raw(), task.view.bytes());
     }

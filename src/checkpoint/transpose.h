@@ -1,0 +1,11 @@
+// Turning the matrices of dequantised experts, which are stored with the input axis first.
+#pragma once
+
+#include <cstdint>
+
+namespace rose {
+
+// Elements of two bytes: from [rows, cols] to [cols, rows]; the two may not overlap. Any alignment.
+void TransposePairs(const uint8_t* from, int64_t rows, int64_t cols, uint8_t* to);
+
+}  // namespace rose
