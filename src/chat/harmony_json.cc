@@ -65,7 +65,7 @@ Status GetEffort(const JsonValue& json, std::optional<ReasoningEffort>& out) {
 Status GetChannels(const JsonValue& json, std::optional<HarmonySystem::Channels>& out) {
   const JsonValue* config = Get(json, "channel_config");
   if (!config) return Status();
-  out.emplace();
+  out = HarmonySystem::Channels{};
   const JsonValue* valid = Get(*config, "valid_channels");
   if (!valid || !valid->array())
     return InvalidArgument("\"channel_config\" needs a list \"valid_channels\".");
