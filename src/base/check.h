@@ -12,7 +12,7 @@ namespace rose {
 template <typename... Args>
 std::string StrCat(const Args&... args) {
   std::ostringstream out;
-  (out << ... << args);
+  ((out << args), ...);
   return out.str();
 }
 

@@ -1,7 +1,9 @@
 // The loops of kernels.inc with AVX-512.
 // NOTE: GCC 12's own header makes "undefined" vectors that it then warns about (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#ifndef __clang__  // which does not know the name
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include "ops/cpu_fast/bytes.h"
