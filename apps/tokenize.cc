@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "commands.h"
+#include "model_loading.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rose {
@@ -126,14 +127,19 @@ Status PrintDecoded(const Tokenizer& tokenizer, const std::vector<std::string>& 
   return Status();
 }
 
+Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& model) {
+  if (model == "o200k_harmony") return BuiltInTokenizer(model);
+  if (!model.empty()) return LoadTokenizer(model);
+  ROSE_ASSIGN_OR_RETURN(const std::string shipped, FindModelFolder(model));
+  return LoadTokenizer(shipped);
+}
+
 Status RunTokenize(TokenizeOptions options) {
   if (options.json && !options.words.empty()) {
     return InvalidArgument("--json reads lines from standard input; leave the text away");
   }
-  auto tokenizer = options.model == "o200k_harmony" ? BuiltInTokenizer(options.model)
-                                                    : LoadTokenizer(options.model);
-  if (!tokenizer.ok()) return tokenizer.status();
-  if (options.json) return AnswerLines(options, **tokenizer);
+  ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
+  if (options.json) return AnswerLines(options, *tokenizer);
   if (options.words.empty()) {
     const std::string input(std::istreambuf_iterator<char>(std::cin), {});
     if (!options.decode) {
@@ -143,8 +149,8 @@ Status RunTokenize(TokenizeOptions options) {
       options.words.assign(std::istream_iterator<std::string>(words), {});
     }
   }
-  if (options.decode) return PrintDecoded(**tokenizer, options.words);
-  for (const std::string& text : options.words) PrintTokens(options, **tokenizer, text);
+  if (options.decode) return PrintDecoded(*tokenizer, options.words);
+  for (const std::string& text : options.words) PrintTokens(options, *tokenizer, text);
   return Status();
 }
 
@@ -153,10 +159,9 @@ Status RunTokenize(TokenizeOptions options) {
 void AddTokenize(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   auto options = std::make_shared<TokenizeOptions>();
-  command
-      ->add_option("--model", options->model,
-                   "Model folder, tokenizer.json or *.tiktoken file, or o200k_harmony (built in)")
-      ->required();
+  command->add_option("--model", options->model,
+                      "Model folder, tokenizer.json or *.tiktoken file, or o200k_harmony, which is "
+                      "built in (default: the shipped model, rosebud)");
   command->add_flag("--special", options->special,
                     "Special token names in the text become their ids; else they are plain text");
   command->add_flag("--decode", options->decode, "Ids to text");
@@ -165,10 +170,10 @@ void AddTokenize(CLI::App& app, int& exit_code) {
   command->add_option("text", options->words, "Text (or ids); none: standard input");
   command->footer(
       "Examples:\n"
-      "  rose tokenize --model o200k_harmony \"hello world\"\n"
+      "  rose tokenize \"hello world\"\n"
       "  rose tokenize --model o200k_harmony --special \"<|start|>user<|message|>Hi<|end|>\"\n"
       "  rose tokenize --model o200k_harmony --decode 24912 2375\n"
-      "  echo '\"hello world\"' | rose tokenize --model models/rosebud --json\n"
+      "  echo '\"hello world\"' | rose tokenize --model gpt-oss-20b --json\n"
       "  echo '[24912, 2375]' | rose tokenize --model o200k_harmony --decode --json");
   command->callback([options, &exit_code] {
     if (const Status status = RunTokenize(*options); !status.ok())

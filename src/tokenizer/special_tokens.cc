@@ -14,17 +14,31 @@ Status SpecialTokens::Add(std::string_view name, int64_t id) {
     return InvalidArgument("special token ", name, " has the id ", id, ", which is outside 0 to ",
                            Vocabulary::kMaxTokens - 1);
   }
-  const auto [entry, added] = ids_by_name_.emplace(name, static_cast<int32_t>(id));
-  if (!added && entry->second != id) {
-    return InvalidArgument("special token ", name, " has two ids, ", entry->second, " and ", id);
+  const auto narrow = static_cast<int32_t>(id);
+  if (const auto other = Id(name); other && *other != narrow) {
+    return InvalidArgument("special token ", name, " has two ids, ", *other, " and ", id);
   }
-  names_.emplace(static_cast<int32_t>(id), name);
+  const auto [entry, added] = names_.emplace(narrow, name);
+  if (!added && entry->second != name) {
+    return InvalidArgument("special tokens ", entry->second, " and ", name, " have the same id ",
+                           id);
+  }
+  AddName(name, narrow);
+  ids_ = std::max(ids_, id + 1);
+  return Status();
+}
+
+void SpecialTokens::AddAlias(std::string_view name, int32_t id) {
+  ROSE_CHECK(!Name(id).empty() && !name.empty() && !Id(name), name, " for ", id);
+  AddName(name, id);
+}
+
+void SpecialTokens::AddName(std::string_view name, int32_t id) {
+  ids_by_name_.emplace(name, id);
   const auto length = static_cast<int64_t>(name.size());
   const auto place = std::lower_bound(lengths_.begin(), lengths_.end(), length, std::greater<>());
   if (place == lengths_.end() || *place != length) lengths_.insert(place, length);
   first_[static_cast<uint8_t>(name[0])] = true;
-  ids_ = std::max(ids_, id + 1);
-  return Status();
 }
 
 std::optional<int32_t> SpecialTokens::Id(std::string_view name) const {
@@ -59,16 +73,14 @@ SpecialTokens HarmonySpecialTokens() {
       {200007, "<|end|>"},         {200008, "<|message|>"},   {200012, "<|call|>"},
   };
   SpecialTokens specials;
-  const auto add = [&](const std::string& name, int32_t id) {
-    const Status status = specials.Add(name, id);
-    ROSE_CHECK(status.ok(), status.message());
-  };
   for (int32_t id = kFirst; id <= kLast; ++id) {
     const auto found = named.find(id);
-    add(found != named.end() ? found->second : StrCat("<|reserved_", id, "|>"), id);
+    const Status status =
+        specials.Add(found != named.end() ? found->second : StrCat("<|reserved_", id, "|>"), id);
+    ROSE_CHECK(status.ok(), status.message());
   }
   // The name that tokenizer.json files have for it.
-  add("<|endofprompt|>", 200018);
+  specials.AddAlias("<|endofprompt|>", 200018);
   return specials;
 }
 

@@ -16,9 +16,11 @@ namespace rose {
 
 class SpecialTokens {
  public:
-  // An id may have several names; the first is the one it decodes to. Refuses an empty name, a
-  // name of another id, and an id out of range.
+  // Refuses an empty name, an id out of range, and a name or an id that is taken; the same token
+  // twice does no harm.
   Status Add(std::string_view name, int64_t id);
+  // One more name for an id that has one: text may use it, but the id decodes to the first.
+  void AddAlias(std::string_view name, int32_t id);
 
   std::optional<int32_t> Id(std::string_view name) const;
   // The id's name, empty if it is not special.
@@ -35,6 +37,8 @@ class SpecialTokens {
   std::optional<Hit> FindIn(std::string_view text, int64_t from) const;
 
  private:
+  void AddName(std::string_view name, int32_t id);
+
   std::map<std::string, int32_t, std::less<>> ids_by_name_;
   std::unordered_map<int32_t, std::string> names_;
   std::vector<int64_t> lengths_;   // of names, distinct, longest first

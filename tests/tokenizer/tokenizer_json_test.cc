@@ -250,6 +250,9 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
   ExpectRefused("which is outside 0 to", added(R"([{"id": 4294967296, "content": "x"}])"));
   ExpectRefused("special token x has two ids, 300 and 301",
                 added(R"([{"id": 300, "content": "x"}, {"id": 301, "content": "x"}])"));
+  ExpectRefused("special tokens x and y have the same id 300",
+                added(R"([{"id": 300, "content": "x"}, {"id": 300, "content": "y"}])"));
+  EXPECT_TRUE(Parse(added(R"([{"id": 300, "content": "x"}, {"id": 300, "content": "x"}])")).ok());
   ExpectRefused("added_tokens: x.lstrip is true",
                 added(R"([{"id": 300, "content": "x", "lstrip": true}])"));
 }
