@@ -13,6 +13,9 @@ constexpr uint64_t kItemMask = 0xffffffffu;
 // of a step and between steps; waking up from sleep costs about 50 us.
 constexpr auto kSpinTime = std::chrono::microseconds(100);
 
+// About 20 us.
+constexpr int kSpinsBeforeYield = 500;
+
 void Pause() {
   __builtin_ia32_pause();
 }
@@ -47,7 +50,14 @@ void ThreadPool::Start(int64_t items, Call call, void* context) {
     wake_.notify_all();
   }
   TakeItems(/*thread=*/0);
-  while (done_.load(std::memory_order_acquire) != items) Pause();
+  // On a busy machine the thread with the last item may not be running: let it.
+  for (int spins = 0; done_.load(std::memory_order_acquire) != items; ++spins) {
+    if (spins < kSpinsBeforeYield) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
