@@ -14,6 +14,7 @@
 #include "engine/step_loop.h"
 #include "models/golden.h"
 #include "models/load.h"
+#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 
 namespace rose {
@@ -23,17 +24,22 @@ using Quality = ScriptedDecoder::Quality;
 const std::string kFolder = ROSE_SOURCE_DIR "/tests/data/toy-a";
 constexpr int64_t kAnswer = 48;
 
-// One model for all tests here: it is const once bound.
-const LoadedModel& Toy() {
-  static const LoadedModel model =
-      LoadModel(kFolder, std::make_unique<CpuFastOps>(CpuFastConfig{.threads = 2}), /*threads=*/1,
-                {})
-          .value();
-  return model;
+enum class Ops { kCpuFast, kCpu };
+
+LoadedModel Load(std::unique_ptr<OpSet> ops) {
+  return LoadModel(kFolder, std::move(ops), /*threads=*/1, {}).value();
 }
 
-std::unique_ptr<ModelExecutor> ToyExecutor(const std::vector<int64_t>& pages) {
-  return ModelExecutor::Create(*Toy().model, *Toy().ops, pages).value();
+// One model of each kind for all tests here: it is const once bound.
+const LoadedModel& Toy(Ops ops = Ops::kCpuFast) {
+  static const LoadedModel fast = Load(std::make_unique<CpuFastOps>(CpuFastConfig{.threads = 2}));
+  static const LoadedModel plain = Load(std::make_unique<CpuOps>());
+  return ops == Ops::kCpu ? plain : fast;
+}
+
+std::unique_ptr<ModelExecutor> ToyExecutor(const std::vector<int64_t>& pages,
+                                           Ops ops = Ops::kCpuFast) {
+  return ModelExecutor::Create(*Toy(ops).model, *Toy(ops).ops, pages).value();
 }
 
 // Fills K and V of a page with NaN in all layers of its group.
@@ -104,13 +110,14 @@ struct Setting {
   SchedulerLimits limits = {.max_running = 16, .max_step_tokens = 1024, .prefill_chunk = 1024};
   std::vector<int64_t> pages = {100, 100};  // full group, sliding group
   Quality draft = Quality::kNone;
+  Ops ops = Ops::kCpuFast;
 };
 
 // Runs members together; their answers. `preemptions` is added to.
 std::vector<std::vector<int32_t>> RunTogether(const std::vector<const Member*>& members,
                                               const Setting& setting,
                                               int64_t* preemptions = nullptr) {
-  PoisoningExecutor executor(ToyExecutor(setting.pages));
+  PoisoningExecutor executor(ToyExecutor(setting.pages, setting.ops));
   ScriptedDecoder decoder(setting.draft, 4, executor.info().vocab);
   StepLoop loop(setting.limits, executor, decoder);
   std::vector<EventLog> logs(members.size());
@@ -196,6 +203,17 @@ TEST(ToyAEngine, SameWithPagesNearlyExhausted) {
   int64_t preemptions = 0;
   // The longest needs 7 pages of the full group alone.
   ExpectSameAsAlone({.pages = {8, 12}}, &preemptions);
+  EXPECT_GT(preemptions, 0);
+}
+
+// The reference op set draws the same tokens too, with all of it at once.
+TEST(ToyAEngine, SameOnTheReferenceOps) {
+  int64_t preemptions = 0;
+  ExpectSameAsAlone({.limits = {.max_running = 16, .max_step_tokens = 256, .prefill_chunk = 7},
+                     .pages = {8, 12},
+                     .draft = Quality::kHalf,
+                     .ops = Ops::kCpu},
+                    &preemptions);
   EXPECT_GT(preemptions, 0);
 }
 

@@ -168,13 +168,14 @@ TEST(Sampler, PenaltiesCountAsTheApiSays) {
 }
 
 TEST(Sampler, AScratchOfPenaltiesIsCleanForTheNextRow) {
-  const std::vector<float> logits = {5, 4};
-  const std::vector<int32_t> history = {0, 0, 0};
+  const std::vector<float> logits = {5, 4.5f, 0};
+  const std::vector<int32_t> often = {0, 0, 0}, once = {0}, other = {1};
   SamplingParams params = Greedy();
   params.frequency_penalty = 1;
   Sampler sampler;
-  EXPECT_EQ(sampler.Draw(Row(logits, params, history, 0)).id, 1);
-  EXPECT_EQ(sampler.Draw(Row(logits, params, {}, 0)).id, 0);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, often)).id, 1);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, once)).id, 1);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, other)).id, 0);
 }
 
 TEST(Sampler, FiltersKeepWhatTheySay) {

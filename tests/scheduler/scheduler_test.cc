@@ -5,6 +5,7 @@
 #include <deque>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace rose {
 namespace {
@@ -247,6 +248,27 @@ TEST(Scheduler, ChunksOfAPromptShareTheStepWithDecodes) {
   EXPECT_EQ(step.rows, (std::vector<int64_t>{1, 1}));
   EXPECT_EQ(step.kept, 2);
   EXPECT_EQ(step.admitted, (std::vector<int64_t>{64}));
+}
+
+// What waits is admitted only if what runs can still finish its prompt: else they would push each
+// other out.
+TEST(Scheduler, PagesOfARunningPromptArePromised) {
+  const std::vector<PageGroup> groups = {{.window = 0, .pages = 9}};
+  const std::vector<int64_t> one = {1}, none = {0};
+  const std::vector<SeqFigures> waiting = {{.known = 100, .held = none}};
+  const SchedulerLimits limits = {.max_running = 8, .max_step_tokens = 200, .prefill_chunk = 64};
+  for (const auto& [known, admits] : {std::pair{384, true}, std::pair{385, false}}) {
+    const std::vector<int64_t> free = {7};  // another sequence holds one
+    const std::vector<SeqFigures> running = {
+        {.known = known, .computed = 64, .covered = 1, .held = one}};
+    const ScheduledStep step = PlanStep(limits, {.groups = groups,
+                                                 .page_size = kPage,
+                                                 .free = free,
+                                                 .running = running,
+                                                 .waiting = waiting});
+    EXPECT_EQ(step.rows, (std::vector<int64_t>{64}));
+    EXPECT_EQ(step.admitted.size(), admits ? 1u : 0u) << known;
+  }
 }
 
 TEST(Scheduler, TheYoungestIsPreempted) {
