@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -17,6 +18,9 @@ struct ApiError {
 // {"error": {"message", "type", "param", "code"}}. The type follows from the HTTP status. Valid
 // JSON whatever the texts hold. Also the payload of an event that ends a stream which had begun.
 std::string ErrorBody(const ApiError& error);
+
+// 404 for a name that is not served.
+ApiError UnknownModel(std::string_view name);
 
 // The answer to a failure from below: kInvalidArgument and kUnsupported 400, kNotFound 404,
 // kUnavailable 503, others 500.

@@ -1,0 +1,282 @@
+// ChatAnswer: the choices of an answer, written as one body or as stream chunks.
+#include <algorithm>
+
+#include "api/chat_choice.h"
+#include "api/chat_completions.h"
+#include "api/json_writer.h"
+
+namespace rose {
+namespace {
+
+// The message of a choice that is not streamed.
+struct Message {
+  struct Call {
+    std::string id, name, arguments;
+  };
+  std::string reasoning, content;
+  std::vector<Call> calls;
+  std::vector<std::string> logprobs;
+
+  void Add(ChoiceDelta delta) {
+    switch (delta.kind) {
+      case ChoiceDelta::Kind::kReasoning:
+        reasoning += delta.text;
+        return;
+      case ChoiceDelta::Kind::kContent:
+        content += delta.text;
+        std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(logprobs));
+        return;
+      case ChoiceDelta::Kind::kCallOpened:
+        calls.push_back({delta.call_id, delta.text, ""});
+        return;
+      case ChoiceDelta::Kind::kArguments:
+        calls[delta.call].arguments += delta.text;
+        return;
+    }
+  }
+};
+
+void WriteLogprobs(JsonWriter& json, const std::vector<std::string>& entries) {
+  json.BeginObject().Key("content").BeginArray();
+  for (const std::string& entry : entries) json.Raw(entry);
+  json.EndArray().Key("refusal").Null().EndObject();
+}
+
+// The object inside "delta".
+void WriteDelta(JsonWriter& json, const ChoiceDelta& delta) {
+  json.BeginObject();
+  switch (delta.kind) {
+    case ChoiceDelta::Kind::kReasoning:
+      json.Key("reasoning").String(delta.text).Key("reasoning_content").String(delta.text);
+      break;
+    case ChoiceDelta::Kind::kContent:
+      json.Key("content").String(delta.text);
+      break;
+    case ChoiceDelta::Kind::kCallOpened:
+      json.Key("tool_calls").BeginArray().BeginObject();
+      json.Key("index").Integer(delta.call);
+      json.Key("id").String(delta.call_id).Key("type").String("function");
+      json.Key("function").BeginObject();
+      json.Key("name").String(delta.text).Key("arguments").String("").EndObject();
+      json.EndObject().EndArray();
+      break;
+    case ChoiceDelta::Kind::kArguments:
+      json.Key("tool_calls").BeginArray().BeginObject();
+      json.Key("index").Integer(delta.call);
+      json.Key("function").BeginObject().Key("arguments").String(delta.text).EndObject();
+      json.EndObject().EndArray();
+      break;
+  }
+  json.EndObject();
+}
+
+void WriteMessage(JsonWriter& json, const Message& message, bool include_reasoning) {
+  json.BeginObject().Key("role").String("assistant").Key("content");
+  // Calls alone have no content; anything else has some, if only an empty one.
+  if (message.content.empty() && !message.calls.empty()) {
+    json.Null();
+  } else {
+    json.String(message.content);
+  }
+  if (include_reasoning) {
+    json.Key("reasoning").StringOrNull(message.reasoning);
+    json.Key("reasoning_content").StringOrNull(message.reasoning);
+  }
+  for (const char* name : {"refusal", "annotations", "audio", "function_call"})
+    json.Key(name).Null();
+  if (!message.calls.empty()) {
+    json.Key("tool_calls").BeginArray();
+    for (const Message::Call& call : message.calls) {
+      json.BeginObject().Key("id").String(call.id).Key("type").String("function");
+      json.Key("function").BeginObject().Key("name").String(call.name);
+      json.Key("arguments").String(call.arguments).EndObject().EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+// A stream may live for minutes: it keeps neither messages nor prompt nor schemas.
+ChatCall WithoutPrompt(ChatCall call) {
+  call.chat.messages = {};
+  call.chat.response_format.reset();
+  for (ToolSpec& tool : call.chat.tools) tool = {.name = std::move(tool.name)};
+  call.request.prompt = {};
+  return call;
+}
+
+}  // namespace
+
+struct ChatAnswer::State {
+  struct Choice {
+    ChatChoice choice;
+    Message message;         // not streamed
+    bool role_sent = false;  // streamed
+  };
+
+  const ChatCall call;  // without what only the prompt needed
+  const int64_t prompt_tokens;
+  std::vector<std::unique_ptr<Choice>> choices;
+  std::optional<ApiError> failed;
+
+  State(const ChatCall& the_call, const ApiContext& context)
+      : call(WithoutPrompt(the_call)),
+        prompt_tokens(static_cast<int64_t>(the_call.request.prompt.size())) {
+    for (int64_t i = 0; i < call.choices; ++i)
+      choices.push_back(std::make_unique<Choice>(Choice{ChatChoice(call, context), {}}));
+  }
+
+  int64_t Sum(int64_t (ChatChoice::*count)() const) const {
+    int64_t sum = 0;
+    for (const auto& choice : choices) sum += (choice->choice.*count)();
+    return sum;
+  }
+
+  void WriteUsage(JsonWriter& json) const {
+    const int64_t completion = Sum(&ChatChoice::completion_tokens);
+    int64_t cached = 0;
+    for (const auto& choice : choices) cached = std::max(cached, choice->choice.cached_tokens());
+    json.BeginObject();
+    json.Key("prompt_tokens").Integer(prompt_tokens);
+    json.Key("total_tokens").Integer(prompt_tokens + completion);
+    json.Key("completion_tokens").Integer(completion);
+    json.Key("prompt_tokens_details").BeginObject();
+    json.Key("cached_tokens").Integer(cached).EndObject();
+    json.Key("completion_tokens_details").BeginObject();
+    json.Key("reasoning_tokens").Integer(Sum(&ChatChoice::reasoning_tokens)).EndObject();
+    json.EndObject();
+  }
+
+  void WriteHead(JsonWriter& json, std::string_view object) const {
+    json.BeginObject().Key("id").String(call.id).Key("object").String(object);
+    json.Key("created").Integer(call.created).Key("model").String(call.model);
+  }
+
+  // One chunk of a choice; `delta` is the JSON of its delta, `logprobs` is null or JSON.
+  std::string Chunk(int64_t index, std::string_view delta, std::string_view logprobs) const {
+    const ChatChoice& choice = choices[index]->choice;
+    const bool last = delta == "{}";
+    std::string out;
+    JsonWriter json(out);
+    WriteHead(json, "chat.completion.chunk");
+    json.Key("choices").BeginArray().BeginObject();
+    json.Key("index").Integer(index).Key("delta").Raw(delta).Key("logprobs").Raw(logprobs);
+    json.Key("finish_reason");
+    if (last) {
+      json.String(choice.finish_reason()).Key("stop_reason").Raw(choice.stop_reason());
+    } else {
+      json.Null();
+    }
+    json.EndObject().EndArray();
+    if (call.continuous_usage) {
+      WriteUsage(json.Key("usage"));
+    } else if (call.include_usage) {
+      json.Key("usage").Null();
+    }
+    json.EndObject();
+    return out;
+  }
+
+  void StreamDeltas(int64_t index, const std::vector<ChoiceDelta>& deltas,
+                    std::vector<std::string>& chunks) {
+    Choice& choice = *choices[index];
+    if (!std::exchange(choice.role_sent, true))
+      chunks.push_back(Chunk(index, R"({"role":"assistant","content":""})", "null"));
+    for (const ChoiceDelta& delta : deltas) {
+      std::string text, logprobs = "null";
+      JsonWriter json(text);
+      WriteDelta(json, delta);
+      if (!delta.logprobs.empty()) {
+        logprobs.clear();
+        JsonWriter entries(logprobs);
+        WriteLogprobs(entries, delta.logprobs);
+      }
+      chunks.push_back(Chunk(index, text, logprobs));
+    }
+    if (choice.choice.ended()) chunks.push_back(Chunk(index, "{}", "null"));
+  }
+};
+
+ChatAnswer::ChatAnswer(const ChatCall& call, const ApiContext& context)
+    : state_(std::make_unique<State>(call, context)) {}
+ChatAnswer::~ChatAnswer() = default;
+ChatAnswer::ChatAnswer(ChatAnswer&&) noexcept = default;
+
+void ChatAnswer::Push(int64_t index, const TokenEvent& event, std::vector<std::string>& chunks) {
+  State& s = *state_;
+  ROSE_CHECK(index >= 0 && index < s.call.choices, "choice ", index);
+  State::Choice& choice = *s.choices[index];
+  if (choice.choice.ended() || s.failed) return;
+  std::vector<ChoiceDelta> deltas;
+  choice.choice.Push(event, deltas);
+  if ((s.failed = choice.choice.failed())) {
+    if (s.call.stream) chunks.push_back(ErrorBody(*s.failed));
+    return;
+  }
+  if (s.call.stream) return s.StreamDeltas(index, deltas, chunks);
+  for (ChoiceDelta& delta : deltas) choice.message.Add(std::move(delta));
+}
+
+bool ChatAnswer::ended(int64_t index) const {
+  return state_->choices[index]->choice.ended();
+}
+
+bool ChatAnswer::done() const {
+  return state_->failed || std::all_of(state_->choices.begin(), state_->choices.end(),
+                                       [](const auto& c) { return c->choice.ended(); });
+}
+
+const std::optional<ApiError>& ChatAnswer::failed() const {
+  return state_->failed;
+}
+
+void ChatAnswer::Finish(std::vector<std::string>& chunks) {
+  const State& s = *state_;
+  if (s.call.include_usage && !s.failed) {
+    std::string out;
+    JsonWriter json(out);
+    s.WriteHead(json, "chat.completion.chunk");
+    json.Key("choices").BeginArray().EndArray();
+    s.WriteUsage(json.Key("usage"));
+    json.EndObject();
+    chunks.push_back(std::move(out));
+  }
+  chunks.push_back("[DONE]");
+}
+
+std::string ChatAnswer::Body() const {
+  const State& s = *state_;
+  ROSE_CHECK(done() && !s.failed, "an answer that is not complete has no body");
+  std::string out;
+  JsonWriter json(out);
+  s.WriteHead(json, "chat.completion");
+  json.Key("choices").BeginArray();
+  for (int64_t i = 0; i < s.call.choices; ++i) {
+    const State::Choice& choice = *s.choices[i];
+    json.BeginObject().Key("index").Integer(i).Key("message");
+    WriteMessage(json, choice.message, s.call.include_reasoning);
+    json.Key("logprobs");
+    if (s.call.request.sampling.logprobs >= 0) {
+      WriteLogprobs(json, choice.message.logprobs);
+    } else {
+      json.Null();
+    }
+    json.Key("finish_reason").String(choice.choice.finish_reason());
+    json.Key("stop_reason").Raw(choice.choice.stop_reason());
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("service_tier").Null().Key("system_fingerprint").Null();
+  s.WriteUsage(json.Key("usage"));
+  json.Key("kv_transfer_params").Null().EndObject();
+  return out;
+}
+
+int64_t ChatAnswer::prompt_tokens() const {
+  return state_->prompt_tokens;
+}
+int64_t ChatAnswer::completion_tokens() const {
+  return state_->Sum(&ChatChoice::completion_tokens);
+}
+
+}  // namespace rose

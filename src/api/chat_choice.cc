@@ -1,0 +1,207 @@
+#include "api/chat_choice.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "api/json_writer.h"
+#include "api/logprob_json.h"
+
+namespace rose {
+namespace {
+
+constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+
+bool Contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace
+
+ChatChoice::ChatChoice(const ChatCall& call, const ApiContext& context)
+    : call_(call),
+      context_(context),
+      parser_(context.format->NewParser(call.chat.tools)),
+      stops_(call.stop, call.include_stop) {}
+
+void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas) {
+  if (ended_) return;
+  out_ = &deltas;
+  cached_tokens_ = std::max(cached_tokens_, event.cached_tokens);
+  for (const SampledToken& token : event.tokens) {
+    if (saw_stop_id_ || ended_) break;
+    ++completion_tokens_;
+    saw_stop_id_ = Contains(call_.request.stop_ids, token.id);
+    // A stop id of the request's own is not part of the answer.
+    if (!saw_stop_id_ || Contains(context_.format->stop_ids(), token.id)) PushToken(token);
+    // The model would go on after a call that it closed with another marker.
+    const bool one_call = call_.only_one_call && calls_ > 0 && open_ != Field::kCall;
+    if (one_call && !saw_stop_id_) Stop("tool_calls", "null");
+  }
+  if (!ended_ && event.finish != FinishReason::kNone) End(event);
+  out_ = nullptr;
+}
+
+void ChatChoice::PushToken(const SampledToken& token) {
+  const Field before = open_;
+  std::vector<ChatEvent> events;
+  parser_->Push(token.id, events);
+  // A token belongs to a body if the message was open before it and is open after.
+  const bool closes = std::any_of(events.begin(), events.end(), [](const ChatEvent& event) {
+    return event.kind == ChatEvent::Kind::kEnd;
+  });
+  if (before == Field::kReasoning && !closes) ++reasoning_tokens_;
+  if (before == Field::kContent && !closes && call_.request.sampling.logprobs >= 0)
+    held_logprobs_.push_back({content_bytes_, LogprobJson(token, *context_.tokenizer)});
+  Apply(events);
+}
+
+void ChatChoice::Apply(const std::vector<ChatEvent>& events) {
+  for (const ChatEvent& event : events) {
+    if (ended_) return;
+    switch (event.kind) {
+      case ChatEvent::Kind::kBegin:
+        Begin(event);
+        break;
+      case ChatEvent::Kind::kText:
+        Say(event.text);
+        break;
+      case ChatEvent::Kind::kEnd:
+        CloseMessage(event.complete);
+        break;
+      case ChatEvent::Kind::kDropped:
+        break;
+    }
+  }
+}
+
+void ChatChoice::Begin(const ChatEvent& event) {
+  using Target = ChatEvent::Target;
+  Target target = event.target;
+  // A call that nobody asked for is a thought: to be seen, not to be acted on.
+  if (target == Target::kToolCall && !call_.calls_allowed) target = Target::kReasoning;
+  switch (target) {
+    case Target::kHidden:
+      open_ = Field::kNone;
+      return;
+    case Target::kReasoning:
+      open_ = Field::kReasoning;
+      separator_due_ = has_reasoning_;
+      return;
+    case Target::kContent:
+      open_ = Field::kContent;
+      separator_due_ = has_content_;
+      return;
+    case Target::kToolCall:
+      break;
+  }
+  open_ = Field::kCall;
+  arguments_seen_ = false;
+  const std::string id = context_.new_id ? context_.new_id() : RandomHex();
+  Add({.kind = ChoiceDelta::Kind::kCallOpened,
+       .text = event.tool_name,
+       .call = calls_++,
+       .call_id = "call_" + id});
+}
+
+void ChatChoice::Say(std::string text) {
+  switch (open_) {
+    case Field::kNone:
+      return;
+    case Field::kReasoning:
+      if (std::exchange(separator_due_, false)) text.insert(0, "\n");
+      has_reasoning_ = true;
+      if (call_.include_reasoning)
+        Add({.kind = ChoiceDelta::Kind::kReasoning, .text = std::move(text)});
+      return;
+    case Field::kContent:
+      content_bytes_ += static_cast<int64_t>(text.size());
+      SayContent(stops_.Push(text));
+      if (const auto& stop = stops_.matched()) {
+        std::string reason;
+        JsonWriter(reason).String(*stop);
+        Stop("stop", reason);
+      }
+      return;
+    case Field::kCall:
+      arguments_seen_ = true;
+      Add({.kind = ChoiceDelta::Kind::kArguments, .text = std::move(text), .call = calls_ - 1});
+      return;
+  }
+}
+
+void ChatChoice::SayContent(std::string text) {
+  if (text.empty()) return;
+  ChoiceDelta delta{.kind = ChoiceDelta::Kind::kContent};
+  ReleaseLogprobs(stops_.released_bytes(), delta.logprobs);
+  if (std::exchange(separator_due_, false)) text.insert(0, "\n");
+  has_content_ = true;
+  delta.text = std::move(text);
+  Add(std::move(delta));
+}
+
+void ChatChoice::CloseMessage(bool complete) {
+  if (open_ == Field::kContent) {
+    SayContent(stops_.Flush());
+    // Tokens that came to nothing, such as half a character.
+    ChoiceDelta rest{.kind = ChoiceDelta::Kind::kContent};
+    ReleaseLogprobs(kAll, rest.logprobs);
+    if (!rest.logprobs.empty()) Add(std::move(rest));
+  }
+  // A function without parameters: the model may leave the body empty, but clients parse JSON.
+  if (open_ == Field::kCall && complete && !arguments_seen_)
+    Add({.kind = ChoiceDelta::Kind::kArguments, .text = "{}", .call = calls_ - 1});
+  open_ = Field::kNone;
+}
+
+void ChatChoice::Add(ChoiceDelta delta) {
+  if (!out_->empty()) {
+    ChoiceDelta& last = out_->back();
+    if (last.kind == delta.kind && delta.kind != ChoiceDelta::Kind::kCallOpened &&
+        last.call == delta.call) {
+      last.text += delta.text;
+      std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(last.logprobs));
+      return;
+    }
+  }
+  out_->push_back(std::move(delta));
+}
+
+void ChatChoice::ReleaseLogprobs(int64_t limit, std::vector<std::string>& out) {
+  size_t count = 0;
+  for (; count < held_logprobs_.size() && held_logprobs_[count].start < limit; ++count)
+    out.push_back(std::move(held_logprobs_[count].json));
+  held_logprobs_.erase(held_logprobs_.begin(), held_logprobs_.begin() + count);
+}
+
+void ChatChoice::End(const TokenEvent& event) {
+  if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled) {
+    ended_ = true;
+    failed_ = ApiError{.http_status = 500, .message = event.error};
+    if (event.finish == FinishReason::kCancelled) {
+      failed_->http_status = 503;
+      failed_->message = "The request was cancelled by the server.";
+    }
+    return;
+  }
+  std::vector<ChatEvent> events;
+  parser_->Finish(events);
+  Apply(events);
+  if (ended_) return;
+  const bool stopped = event.finish == FinishReason::kStop;
+  std::string stop_reason = "null";
+  // The format's end of an answer goes without saying; a call's marker and the request's own ids do
+  // not.
+  if (stopped && event.stop_id &&
+      (calls_ > 0 || !Contains(context_.format->stop_ids(), *event.stop_id)))
+    stop_reason = std::to_string(*event.stop_id);
+  Stop(!stopped ? "length" : calls_ > 0 ? "tool_calls" : "stop", stop_reason);
+}
+
+void ChatChoice::Stop(std::string reason, std::string stop_reason) {
+  ended_ = true;
+  finish_reason_ = std::move(reason);
+  stop_reason_ = std::move(stop_reason);
+}
+
+}  // namespace rose

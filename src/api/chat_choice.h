@@ -1,0 +1,87 @@
+// One choice of an answer: sampled tokens to the API's fields. Streamed or not, it is the same
+// path: the whole message is the sum of the deltas.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/chat_completions.h"
+#include "api/stop_matcher.h"
+#include "chat/chat_format.h"
+
+namespace rose {
+
+// What a choice says more.
+struct ChoiceDelta {
+  enum class Kind { kReasoning, kContent, kCallOpened, kArguments };
+  Kind kind = Kind::kContent;
+  std::string text;  // kCallOpened: the function's name
+  int64_t call = 0;  // kCallOpened, kArguments: the call's index within the choice
+  std::string call_id;
+  std::vector<std::string> logprobs;  // kContent: entries as JSON, of the tokens of this text
+};
+
+class ChatChoice {
+ public:
+  // Both outlive the choice.
+  ChatChoice(const ChatCall& call, const ApiContext& context);
+
+  // Appends what an event adds, neighbours of a kind joined. Nothing once it has ended.
+  void Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas);
+
+  bool ended() const { return ended_; }
+  // Once it has ended: "stop", "length" or "tool_calls"; empty if it failed.
+  const std::string& finish_reason() const { return finish_reason_; }
+  // As JSON: the stop string or stop id that ended it, or null.
+  const std::string& stop_reason() const { return stop_reason_; }
+  const std::optional<ApiError>& failed() const { return failed_; }
+
+  int64_t completion_tokens() const { return completion_tokens_; }
+  int64_t reasoning_tokens() const { return reasoning_tokens_; }
+  int64_t cached_tokens() const { return cached_tokens_; }
+
+ private:
+  enum class Field { kNone, kReasoning, kContent, kCall };
+
+  void PushToken(const SampledToken& token);
+  void Apply(const std::vector<ChatEvent>& events);
+  void Begin(const ChatEvent& event);
+  void Say(std::string text);
+  void SayContent(std::string text);
+  void CloseMessage(bool complete);
+  void Add(ChoiceDelta delta);
+  void ReleaseLogprobs(int64_t limit, std::vector<std::string>& out);
+  void End(const TokenEvent& event);
+  void Stop(std::string reason, std::string stop_reason);
+
+  const ChatCall& call_;
+  const ApiContext& context_;
+  std::unique_ptr<ChatParser> parser_;
+  StopMatcher stops_;
+  std::vector<ChoiceDelta>* out_ = nullptr;  // during Push
+
+  Field open_ = Field::kNone;   // where the open message's text goes
+  bool separator_due_ = false;  // the open message follows another of its field
+  bool has_reasoning_ = false, has_content_ = false;
+  int64_t calls_ = 0;
+  bool arguments_seen_ = false;  // of the open call
+
+  struct HeldLogprob {
+    int64_t start;  // bytes of content before its token
+    std::string json;
+  };
+  std::vector<HeldLogprob> held_logprobs_;
+  int64_t content_bytes_ = 0;  // given to the stop matcher
+
+  bool saw_stop_id_ = false;  // nothing after it counts
+  int64_t completion_tokens_ = 0, reasoning_tokens_ = 0, cached_tokens_ = 0;
+  bool ended_ = false;
+  std::string finish_reason_;
+  std::string stop_reason_ = "null";
+  std::optional<ApiError> failed_;
+};
+
+}  // namespace rose

@@ -1,0 +1,125 @@
+#include "api/chat_tools.h"
+
+#include <algorithm>
+
+namespace rose {
+namespace {
+
+constexpr size_t kMaxTools = 1024;
+constexpr size_t kMaxName = 256;
+
+// Harmony's headers end a name at a blank or a '<', so the model could never call such a function.
+bool IsCallable(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxName &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return c > ' ' && c != 0x7f && c != '<'; });
+}
+
+ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<ApiError>& error) {
+  ToolSpec spec;
+  FieldReader tool(json, path, error);
+  if (error) return spec;
+  const std::string type = tool.String("type", "function");
+  if (type != "function") {
+    tool.Fail("type", StrCat("is \"", type, "\", but only \"function\" is supported"));
+    return spec;
+  }
+  const JsonValue* inner = tool.Get("function");
+  if (!inner) {
+    tool.Fail("function", "is missing");
+    return spec;
+  }
+  FieldReader function(*inner, tool.PathOf("function"), error);
+  if (error) return spec;
+  spec.name = function.String("name");
+  if (!IsCallable(spec.name))
+    function.Fail("name", "must be a text of 1 to 256 bytes without blanks and '<'");
+  spec.description = function.String("description");
+  function.Bool("strict", false);
+  const JsonValue* parameters = function.Get("parameters");
+  if (parameters && !parameters->object())
+    function.Fail("parameters", "must be an object, a JSON Schema");
+  if (parameters) spec.parameters = *parameters;
+  return spec;
+}
+
+// Whether the model may call, given that there are tools.
+bool ReadChoice(FieldReader& request, const ToolFields& fields, std::optional<ApiError>& error) {
+  const JsonValue* choice = request.Get("tool_choice");
+  if (!choice) return true;
+  const std::string* word = choice->string();
+  if (word && *word == "none") return false;
+  if (word && *word != "auto" && *word != "required") {
+    request.Fail("tool_choice", "must be \"none\", \"auto\", \"required\" or a function");
+    return false;
+  }
+  if (fields.tools.empty() && !(word && *word == "auto" && request.Get("tools"))) {
+    request.Fail("tool_choice", "is only allowed together with tools");
+    return false;
+  }
+  if (word && *word == "auto") return true;
+  if (!word) {
+    FieldReader named(*choice, "tool_choice", error);
+    if (error) return false;
+    const JsonValue* inner = named.Get("function");
+    FieldReader function(inner ? *inner : *choice, inner ? "tool_choice.function" : "tool_choice",
+                         error);
+    const std::string name = function.String("name");
+    if (std::none_of(fields.tools.begin(), fields.tools.end(),
+                     [&](const ToolSpec& tool) { return tool.name == name; }))
+      function.Fail("name", StrCat("\"", name, "\" is not among the tools"));
+  }
+  request.Fail("tool_choice",
+               "cannot force a call yet on this server; use \"auto\" and say in the messages which "
+               "function to call");
+  return false;
+}
+
+}  // namespace
+
+ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error) {
+  ToolFields fields;
+  FieldReader request(body, "", error);
+  const auto* tools = request.Array("tools");
+  if (tools && tools->size() > kMaxTools) request.Fail("tools", "has more than 1024 entries");
+  for (size_t i = 0; tools && i < tools->size() && !error; ++i)
+    fields.tools.push_back(ReadTool((*tools)[i], StrCat("tools[", i, "]"), error));
+  const bool allowed = ReadChoice(request, fields, error);
+  if (!allowed) fields.tools.clear();
+  fields.calls_allowed = allowed && !fields.tools.empty();
+  return fields;
+}
+
+std::optional<ResponseFormat> ReadResponseFormat(const JsonValue& body,
+                                                 std::optional<ApiError>& error) {
+  FieldReader request(body, "", error);
+  const JsonValue* json = request.Get("response_format");
+  if (!json) return std::nullopt;
+  FieldReader format(*json, "response_format", error);
+  if (error) return std::nullopt;
+  const std::string type = format.String("type");
+  if (type == "text") return std::nullopt;
+  if (type == "json_object") return ResponseFormat{"json_object", "", R"({"type":"object"})"};
+  if (type != "json_schema") {
+    format.Fail("type", "must be \"text\", \"json_object\" or \"json_schema\"");
+    return std::nullopt;
+  }
+  const JsonValue* inner = format.Get("json_schema");
+  if (!inner) {
+    format.Fail("json_schema", "is missing");
+    return std::nullopt;
+  }
+  FieldReader schema(*inner, "response_format.json_schema", error);
+  if (error) return std::nullopt;
+  schema.Bool("strict", false);
+  ResponseFormat out{schema.String("name", "response"), schema.String("description"), ""};
+  const JsonValue* value = schema.Get("schema");
+  if (!value || !value->object()) {
+    schema.Fail("schema", "must be an object, a JSON Schema");
+    return std::nullopt;
+  }
+  out.schema_json = WriteJson(*value);
+  return out;
+}
+
+}  // namespace rose

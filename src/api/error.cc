@@ -1,0 +1,69 @@
+#include "api/error.h"
+
+#include "api/json_writer.h"
+
+namespace rose {
+namespace {
+
+std::string_view TypeOf(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "AuthenticationError";
+    case 404:
+      return "NotFoundError";
+    case 422:
+      return "UnprocessableEntityError";
+    case 429:
+      return "RateLimitError";
+    case 503:
+      return "ServiceUnavailableError";
+    default:
+      return http_status < 500 ? "BadRequestError" : "InternalServerError";
+  }
+}
+
+}  // namespace
+
+std::string ErrorBody(const ApiError& error) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("message").String(error.message);
+  json.Key("type").String(TypeOf(error.http_status));
+  json.Key("param").StringOrNull(error.param);
+  json.Key("code").StringOrNull(error.code);
+  json.EndObject().EndObject();
+  return out;
+}
+
+ApiError UnknownModel(std::string_view name) {
+  return {
+      .http_status = 404,
+      .message = StrCat("The model `", name, "` does not exist; /v1/models lists those that do."),
+      .param = "model",
+      .code = "model_not_found"};
+}
+
+ApiError ErrorFromStatus(const Status& status) {
+  ROSE_CHECK(!status.ok(), "an error needs a failed Status");
+  ApiError error{.http_status = 500, .message = status.message()};
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      error.http_status = 400;
+      break;
+    case StatusCode::kNotFound:
+      error.http_status = 404;
+      break;
+    case StatusCode::kUnavailable:
+      error.http_status = 503;
+      break;
+    case StatusCode::kOk:
+    case StatusCode::kIo:
+    case StatusCode::kInternal:
+      break;
+  }
+  return error;
+}
+
+}  // namespace rose
