@@ -330,13 +330,14 @@ void HttpConnection::Report(bool client_left) {
 
 void HttpConnection::Close() {
   if (state_ == State::kClosed) return;
-  if (state_ == State::kAnswering || state_ == State::kFlushing) Report(/*client_left=*/true);
+  const bool unfinished = state_ == State::kAnswering || state_ == State::kFlushing;
   state_ = State::kClosed;
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
   out_ = unparsed_ = {};  // a write under way still refers to sending_
   if (auto callback = std::exchange(on_disconnect_, nullptr)) callback();
+  if (unfinished) Report(/*client_left=*/true);
   context_.on_closed(this);
 }
 

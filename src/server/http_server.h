@@ -22,7 +22,7 @@ struct RequestStats {
   int64_t prompt_tokens = -1;
   int64_t cached_tokens = -1;
   int64_t completion_tokens = -1;
-  std::string finish_reason = {};
+  std::string finish = {};  // stop, length, cancelled, error
 };
 
 // A request that is over, for the access log. Never content.

@@ -14,6 +14,7 @@ namespace http = boost::beast::http;
 
 struct RequestParser::Impl {
   http::request_parser<http::string_body> parser;
+  HttpRequest request;  // from the header; trailers behind a chunked body change nothing
 };
 
 namespace {
@@ -36,7 +37,6 @@ RequestParser::RequestParser(const HttpLimits& limits)
     : impl_(std::make_unique<Impl>()), limits_(limits) {
   impl_->parser.header_limit(static_cast<std::uint32_t>(limits.header_bytes));
   impl_->parser.body_limit(static_cast<std::uint64_t>(limits.body_bytes));
-  impl_->parser.eager(true);
 }
 
 RequestParser::~RequestParser() = default;
@@ -49,10 +49,26 @@ void RequestParser::Fail(int status, std::string_view message) {
 size_t RequestParser::Push(std::string_view bytes) {
   size_t used = 0;
   while (used < bytes.size() && stage_ != Stage::kDone && stage_ != Stage::kFailed) {
+    // Beast 1.81 asserts that it sees a last chunk whole, "0", CRLF and CRLF. No valid chunked body
+    // has less than that left before its end, so less than that can wait.
+    constexpr size_t kLeastOfChunkedBody = 5;
+    if (stage_ == Stage::kBody && impl_->parser.chunked() &&
+        bytes.size() - used < kLeastOfChunkedBody) {
+      break;
+    }
+    // Beast checks its limit for headers only when it lacks bytes; the slice makes it exact.
+    const bool in_header = stage_ == Stage::kHeader;
+    const std::string_view rest = bytes.substr(used);
+    const std::string_view slice =
+        in_header ? rest.substr(0, static_cast<size_t>(limits_.header_bytes) - header_used_) : rest;
     boost::beast::error_code error;
-    const size_t step = impl_->parser.put(
-        boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
+    const size_t step =
+        impl_->parser.put(boost::asio::const_buffer(slice.data(), slice.size()), error);
     used += step;
+    if (in_header) header_used_ += step;
+    if (error == http::error::need_more && in_header && slice.size() < rest.size()) {
+      error = http::error::header_limit;
+    }
     if (error == http::error::header_limit) {
       Fail(431, StrCat("The request's headers are longer than ", limits_.header_bytes, " bytes."));
     } else if (error == http::error::body_limit) {
@@ -65,6 +81,11 @@ size_t RequestParser::Push(std::string_view bytes) {
     } else {
       if (stage_ == Stage::kHeader && impl_->parser.is_header_done()) CheckHeader();
       if (stage_ == Stage::kBody && impl_->parser.is_done()) stage_ = Stage::kDone;
+      if (error == http::error::need_more && stage_ == Stage::kBody &&
+          bytes.size() - used > static_cast<size_t>(limits_.header_bytes)) {
+        Fail(431, StrCat("A chunk's header or the trailers are longer than ", limits_.header_bytes,
+                         " bytes."));
+      }
       if (error == http::error::need_more || step == 0) break;
     }
   }
@@ -74,6 +95,8 @@ size_t RequestParser::Push(std::string_view bytes) {
 void RequestParser::CheckHeader() {
   const auto& header = impl_->parser.get();
   stage_ = Stage::kBody;
+  impl_->parser.eager(true);
+  TakeHeader();
   if (header.version() == 11 && header.find(http::field::host) == header.end()) {
     Fail(400, "An HTTP/1.1 request needs a Host header.");
   } else if (header.find(http::field::transfer_encoding) != header.end() &&
@@ -89,27 +112,30 @@ void RequestParser::CheckHeader() {
 }
 
 bool RequestParser::expects_continue() const {
-  return stage_ == Stage::kBody && impl_->parser.get().version() == 11 &&
-         !impl_->parser.get()[http::field::expect].empty();
+  return stage_ == Stage::kBody && !impl_->request.http10 &&
+         !FindHeader(impl_->request.headers, "Expect").empty();
+}
+
+void RequestParser::TakeHeader() {
+  const auto& header = impl_->parser.get();
+  HttpRequest& request = impl_->request;
+  request.method = View(header.method_string());
+  const std::string_view target = StripAuthority(View(header.target()));
+  const size_t query = target.find('?');
+  request.path = PercentDecode(target.substr(0, query));
+  if (query != std::string_view::npos) request.query = target.substr(query + 1);
+  request.keep_alive = header.keep_alive();
+  request.http10 = header.version() == 10;
+  for (const auto& field : header) {
+    request.headers.emplace_back(View(field.name_string()), View(field.value()));
+  }
+  request.id = UsableRequestId(FindHeader(request.headers, "X-Request-Id"));
 }
 
 HttpRequest RequestParser::Take() {
   ROSE_CHECK(stage_ == Stage::kDone, "no whole request yet");
-  auto message = impl_->parser.release();
-  HttpRequest request;
-  request.method = View(message.method_string());
-  const std::string_view target = StripAuthority(View(message.target()));
-  const size_t query = target.find('?');
-  request.path = PercentDecode(target.substr(0, query));
-  if (query != std::string_view::npos) request.query = target.substr(query + 1);
-  request.keep_alive = message.keep_alive();
-  request.http10 = message.version() == 10;
-  for (const auto& field : message) {
-    request.headers.emplace_back(View(field.name_string()), View(field.value()));
-  }
-  request.id = UsableRequestId(FindHeader(request.headers, "X-Request-Id"));
-  request.body = std::move(message.body());
-  return request;
+  impl_->request.body = std::move(impl_->parser.get().body());
+  return std::move(impl_->request);
 }
 
 }  // namespace rose

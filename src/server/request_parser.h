@@ -37,12 +37,14 @@ class RequestParser {
 
  private:
   void CheckHeader();
+  void TakeHeader();
   void Fail(int status, std::string_view message);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
   HttpLimits limits_;
   Stage stage_ = Stage::kHeader;
+  size_t header_used_ = 0;  // bytes
   HttpResponse error_;
 };
 

@@ -126,6 +126,18 @@ TEST_F(EchoTest, TakesRequestsByteByByte) {
   EXPECT_EQ(client.ReadReply()->body, "GET /y ? ");
 }
 
+TEST_F(EchoTest, TakesAnEmptyChunkedBodyByteByByte) {
+  HttpClient client = Connect(server_);
+  const std::string request =
+      "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  // One after the other, each seen alone.
+  for (const char c : request) {
+    ASSERT_TRUE(client.SendRaw({&c, 1}).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(client.ReadReply()->body, "POST /x ? ");
+}
+
 TEST_F(EchoTest, SaysContinueToWhoWaitsForIt) {
   HttpClient client = Connect(server_);
   ASSERT_TRUE(client
@@ -183,6 +195,20 @@ TEST_F(EchoTest, RefusesTooLongHeaders) {
   EXPECT_EQ(StatusOfLast(start + std::string(33 << 10, 'a')), 431);
   EXPECT_EQ(StatusOfLast(start + std::string(33 << 10, 'a') + "\r\n\r\n"), 431);
   EXPECT_EQ(StatusOfLast("GET /" + std::string(33 << 10, 'a')), 431);
+}
+
+// Chunk extensions and trailers count as headers do, and change nothing of the request.
+TEST_F(EchoTest, BoundsWhatStandsAroundChunks) {
+  const std::string start = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(StatusOfLast(start + "1;" + std::string(40 << 10, 'a')), 431);
+  EXPECT_EQ(StatusOfLast(start + "0\r\nT: " + std::string(40 << 10, 'a')), 431);
+  HttpClient client = Connect(server_);
+  ASSERT_TRUE(client.SendRaw(start + "0\r\nX-Request-Id: trailer\r\n\r\n").ok());
+  EXPECT_NE(FindHeader(client.ReadReply()->headers, "X-Request-Id"), "trailer");
+  // No Host among the headers is not mended by one among the trailers.
+  EXPECT_EQ(StatusOfLast("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                         "0\r\nHost: h\r\n\r\n"),
+            400);
 }
 
 TEST(HttpServer, RefusesTooLongBodies) {
@@ -385,7 +411,7 @@ TEST(HttpServer, ReportsEachRequestOnce) {
   };
   {
     HttpServer server(config, [](HttpRequest, Writer writer) {
-      writer->SetStats({.model = "m", .prompt_tokens = 3, .finish_reason = "stop"});
+      writer->SetStats({.model = "m", .prompt_tokens = 3, .finish = "stop"});
       writer->Send({.body = "hello"});
     });
     ASSERT_TRUE(server.Start().ok());
