@@ -16,6 +16,8 @@ void AddConvert(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
 void AddLogits(CLI::App& app, int& exit_code);
 void AddGenerate(CLI::App& app, int& exit_code);
+void AddChat(CLI::App& app, int& exit_code);
+void AddServe(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 
 }  // namespace rose

@@ -1,5 +1,6 @@
 // rose: serves OpenAI's gpt-oss models. Each command lives in a file of its name.
 #include <cstdio>
+#include <exception>
 
 #include "commands.h"
 
@@ -28,11 +29,16 @@ int main(int argc, char** argv) {
   rose::AddInspect(app, exit_code);
   rose::AddLogits(app, exit_code);
   rose::AddGenerate(app, exit_code);
+  rose::AddChat(app, exit_code);
+  rose::AddServe(app, exit_code);
   rose::AddTokenize(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "rose: this is a fault of rose: %s\n", failure.what());
+    return 1;
   }
   return exit_code;
 }

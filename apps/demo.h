@@ -1,0 +1,21 @@
+// The first minute with rose: asks a server one question over its own HTTP API, shows the streamed
+// answer, and says how to go on.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace rose {
+
+// Where a server listens and what it serves.
+struct DemoTarget {
+  std::string host;
+  int port = 0;
+  std::string model;
+};
+
+// The question, the answer as it streams (stdout), then a curl line and a Python snippet.
+Status RunDemo(const DemoTarget& target);
+
+}  // namespace rose

@@ -1,0 +1,209 @@
+// rose serve: the OpenAI-compatible HTTP API over one model, until a signal ends it.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "answer_printer.h"
+#include "commands.h"
+#include "demo.h"
+#include "server/access_log.h"
+#include "server/api_service.h"
+#include "server/http_server.h"
+#include "serving_model.h"
+#include "signals.h"
+
+namespace rose {
+namespace {
+
+struct ServeOptions {
+  ServingOptions model;
+  HttpServerConfig http;
+  std::vector<std::string> names;  // empty = the folder's
+  std::string access_log = "-";
+  int drain_seconds = 30;
+  bool demo = false;
+  bool port_given = false;
+};
+
+// Set by a signal, waited for by the command.
+class StopFlag {
+ public:
+  void Set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// Every connection is a file descriptor, and the usual soft limit is 1024.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Listens on the port asked for. The demonstration takes the next free one instead.
+Result<std::unique_ptr<HttpServer>> Listen(const ServeOptions& options, HttpServerConfig config,
+                                           const HttpHandler& handler) {
+  constexpr int kPortsTried = 100;
+  const int last = options.demo && !options.port_given ? config.port + kPortsTried : config.port;
+  while (true) {
+    auto server = std::make_unique<HttpServer>(config, handler);
+    const Status started = server->Start();
+    if (started.ok()) return server;
+    if (started.code() != StatusCode::kUnavailable || config.port >= last) return started;
+    std::fprintf(stderr, "Port %d is in use; trying %d.\n", config.port, config.port + 1);
+    ++config.port;
+  }
+}
+
+ApiContext MakeContext(const ServingModel& model, const ServeOptions& options) {
+  ApiContext context;
+  context.models = options.names.empty() ? std::vector{model.name} : options.names;
+  context.format = model.format.get();
+  context.tokenizer = model.tokenizer.get();
+  context.max_context = model.engine->max_context();
+  context.vocab = model.engine->vocab();
+  context.defaults = model.defaults;
+  return context;
+}
+
+// Lets what runs come to its end. False if something was cut off.
+bool Drain(ApiService& service, HttpServer& server, Engine& engine, int seconds) {
+  constexpr int64_t kFlushMs = 5'000;
+  service.StartDraining();
+  std::fprintf(stderr, "Stopping: no new requests; up to %d s for those that run.\n", seconds);
+  engine.Drain(int64_t{seconds} * 1000);
+  const EngineStats stats = engine.stats();
+  const int64_t left = stats.running + stats.waiting;
+  if (left > 0) {
+    std::fprintf(stderr, "rose: %lld requests were cut off.\n", static_cast<long long>(left));
+  }
+  return server.Drain(left > 0 ? 0 : kFlushMs) && left == 0;
+}
+
+Result<bool> Serve(const ServeOptions& options) {
+  // Before any thread: they inherit that signals come here. A second one ends all at once, and so
+  // does the first while there is nothing to drain.
+  StopFlag stop;
+  std::atomic<bool> serving = false;
+  SignalWatcher signals([&](int count) {
+    if (count > 1 || !serving) std::_Exit(count > 1 ? 1 : 0);
+    stop.Set();
+  });
+  RaiseDescriptorLimit();
+  ROSE_ASSIGN_OR_RETURN(AccessLog log, AccessLog::Open(options.access_log));
+  ApiService service;
+  HttpServerConfig config = options.http;
+  config.on_finished = [&log](const AccessRecord& record) { log.Write(record); };
+  // Listening comes first: a port in use is found before a long load, and /health can say 503.
+  ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
+                        Listen(options, config, [&service](HttpRequest request, auto writer) {
+                          service.Handle(std::move(request), std::move(writer));
+                        }));
+  ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(options.model));
+  const ApiContext context = MakeContext(model, options);
+  service.SetReady(*model.engine, context);
+  serving = true;
+  std::fprintf(stderr, "%s\nrose %s serves '%s' at http://%s:%d/v1 (Ctrl-C stops)\n",
+               model.summary.c_str(), ROSE_VERSION, context.models.front().c_str(),
+               options.http.host.c_str(), server->port());
+  Status shown;
+  if (options.demo) {
+    shown =
+        RunDemo({.host = options.http.host, .port = server->port(), .model = context.models[0]});
+  }
+  if (shown.ok() && !(options.demo && isatty(STDOUT_FILENO) == 0)) stop.Wait();
+  const bool drained = Drain(service, *server, *model.engine, options.drain_seconds);
+  // Nobody may hold a writer when the server goes: connections, workers and engine end before it.
+  server->Stop();
+  service.Stop();
+  model.engine.reset();
+  ROSE_RETURN_IF_ERROR(shown);
+  return drained;
+}
+
+void AddHttpOptions(CLI::App& command, ServeOptions& options) {
+  HttpServerConfig& http = options.http;
+  command.add_option("--host", http.host, "Address to listen on; 0.0.0.0 for all")
+      ->capture_default_str();
+  command.add_option("--port", http.port, "Port to listen on; 0 for any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command.add_option("--served-model-name", options.names,
+                     "Name of the model in the API; several are all accepted (default: the name "
+                     "of the folder)");
+  command.add_option("--max-connections", http.max_connections, "Open connections")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  command.add_option("--max-body", http.limits.body_bytes, "Largest request body, such as 64M")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->default_str("64M");
+  command
+      .add_option("--access-log", options.access_log,
+                  "A JSON line for each request, to this file; - is stderr, off is none")
+      ->capture_default_str();
+  command
+      .add_option("--drain-seconds", options.drain_seconds,
+                  "How long a stopping server waits for the answers that run")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command =
+      app.add_subcommand("serve", "Serve a model over HTTP, with the API of OpenAI");
+  AddServingOptions(*command, options->model);
+  AddHttpOptions(*command, *options);
+  command
+      ->add_option("--max-running", options->model.engine.max_running, "Answers computed at a time")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->capture_default_str();
+  command
+      ->add_option("--max-waiting", options->model.engine.max_waiting,
+                   "Requests that may wait for their turn before others get 503")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_flag("--demo", options->demo,
+                    "Ask one question over the API, show the answer and how to go on; takes the "
+                    "next free port if 8000 is in use; ends after the answer without a terminal");
+  command->footer(
+      "Examples:\n"
+      "  rose serve                          the shipped model on 127.0.0.1:8000\n"
+      "  rose serve ./gpt-oss-20b --host 0.0.0.0 --port 80 --served-model-name gpt-oss-20b\n"
+      "  rose serve ./gpt-oss-20b --kv-memory 8G --access-log /var/log/rose.jsonl\n"
+      "docs/operations.md describes endpoints, signals, limits and the log.");
+  command->callback([command, options, &exit_code] {
+    options->port_given = command->count("--port") > 0;
+    if (options->demo && command->count("--access-log") == 0) options->access_log = "off";
+    const Result<bool> drained = Serve(*options);
+    if (!drained.ok()) {
+      exit_code = ReportFailure(drained.status());
+    } else {
+      exit_code = *drained ? 0 : 1;
+    }
+  });
+}
+
+}  // namespace rose

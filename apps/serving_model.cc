@@ -1,0 +1,112 @@
+#include "serving_model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/model_executor.h"
+
+namespace rose {
+namespace {
+
+constexpr int64_t kDefaultKvBytes = int64_t{2} << 30;
+
+int64_t KvBytes(const ServingOptions& options) {
+  if (options.kv_bytes > 0) return static_cast<int64_t>(options.kv_bytes);
+  const int64_t free_bytes =
+      static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::min(kDefaultKvBytes, free_bytes / 4);
+}
+
+// One number of generation_config.json, within a range; an absent or null key changes nothing.
+template <typename T>
+Status ReadNumber(const JsonValue& config, std::string_view key, double low, double high, T& out) {
+  const JsonValue* value = config.Find(key);
+  if (value == nullptr || value->is_null()) return Status();
+  const auto number = value->AsDouble();
+  if (!number || *number < low || *number > high) {
+    return InvalidArgument("generation_config.json: ", key, " is ", WriteJson(*value),
+                           "; expected a number from ", low, " to ", high);
+  }
+  out = static_cast<T>(*number);
+  return Status();
+}
+
+// What the model's makers recommend where a request says nothing.
+Result<SamplingParams> ReadDefaults(const std::string& folder) {
+  SamplingParams defaults;
+  const std::string path = folder + "/generation_config.json";
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return defaults;
+  ROSE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, /*max_bytes=*/1'000'000));
+  const auto config = ParseJson(text);
+  if (!config.ok()) return InvalidArgument(path, ": ", config.status().message());
+  ROSE_RETURN_IF_ERROR(ReadNumber(*config, "temperature", 0, 2, defaults.temperature));
+  ROSE_RETURN_IF_ERROR(ReadNumber(*config, "top_p", 1e-9, 1, defaults.top_p));
+  ROSE_RETURN_IF_ERROR(ReadNumber(*config, "top_k", 0, 1e6, defaults.top_k));
+  ROSE_RETURN_IF_ERROR(ReadNumber(*config, "min_p", 0, 1, defaults.min_p));
+  ROSE_RETURN_IF_ERROR(
+      ReadNumber(*config, "repetition_penalty", 1e-9, 2, defaults.repetition_penalty));
+  return defaults;
+}
+
+std::string Megabytes(int64_t bytes) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text.data();
+}
+
+std::string Summary(const ServingModel& model, const ServingOptions& options, int64_t kv_bytes) {
+  const ModelInfo& info = model.loaded.model->info();
+  int64_t weight_bytes = 0;
+  for (const auto& [name, weight] : model.loaded.weights) weight_bytes += weight.bytes();
+  return StrCat(model.name, ": ", info.architecture, ", ", info.layers, " layers, vocabulary of ",
+                info.vocab, ", weights of ", Megabytes(weight_bytes), ", ", options.model.precision,
+                " on the CPU\ncontext of ", model.engine->max_context(), " tokens, KV cache of ",
+                model.engine->stats().pages_total, " pages within ", Megabytes(kv_bytes),
+                ", up to ", options.engine.max_running, " answers at a time");
+}
+
+}  // namespace
+
+void AddServingOptions(CLI::App& command, ServingOptions& options) {
+  AddModelOptions(command, options.model);
+  command
+      .add_option("--max-context", options.engine.max_context,
+                  "Tokens of prompt and answer together (default: what model and memory allow)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+  command
+      .add_option("--kv-memory", options.kv_bytes,
+                  "Memory of the KV cache, such as 512M or 4G (default: 2G, or a quarter of what "
+                  "is free)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+}
+
+Result<ServingModel> LoadServingModel(const ServingOptions& options) {
+  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.model.folder));
+  ServingModel model;
+  std::error_code error;
+  model.name = std::filesystem::canonical(folder, error).filename().string();
+  ROSE_ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(folder));
+  ROSE_ASSIGN_OR_RETURN(model.defaults, ReadDefaults(folder));
+  ROSE_ASSIGN_OR_RETURN(model.loaded, LoadModelWithBar(options.model));
+  const Model& weights = *model.loaded.model;
+  ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
+  ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));
+  const int64_t kv_bytes = KvBytes(options);
+  ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
+                        PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));
+  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(weights, *model.loaded.ops, pages));
+  model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
+  model.summary = Summary(model, options, kv_bytes);
+  return model;
+}
+
+}  // namespace rose

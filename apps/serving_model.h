@@ -1,0 +1,39 @@
+// A model ready to answer: weights, tokenizer, chat format and a running engine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "chat/chat_format.h"
+#include "engine/engine.h"
+#include "model_loading.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rose {
+
+struct ServingOptions {
+  ModelOptions model;
+  EngineConfig engine;
+  uint64_t kv_bytes = 0;  // memory of the KV cache; 0 = 2 GiB, or a quarter of what is free
+};
+
+// Adds what AddModelOptions adds, and --max-context, --kv-memory.
+void AddServingOptions(CLI::App& command, ServingOptions& options);
+
+// Members are destroyed from the last to the first: the engine before what it runs.
+struct ServingModel {
+  std::string name;  // of its folder
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatFormat> format;
+  LoadedModel loaded;
+  SamplingParams defaults;  // generation_config.json
+  std::unique_ptr<Engine> engine;
+  std::string summary;  // what was loaded and the plan, two lines for people
+};
+
+// Loads with a progress bar and starts the engine.
+Result<ServingModel> LoadServingModel(const ServingOptions& options);
+
+}  // namespace rose

@@ -1,0 +1,122 @@
+#include "server/api_service.h"
+
+#include <ctime>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "api/models.h"
+#include "server/chat_exchange.h"
+
+namespace rose {
+
+struct ApiService::Route {
+  std::string_view method;
+  std::string_view path;  // a prefix if it ends in '/'
+  void (ApiService::*handle)(HttpRequest, Writer);
+
+  bool Fits(std::string_view asked) const {
+    if (!path.ends_with('/')) return asked == path;
+    return asked.starts_with(path) && asked.size() > path.size();
+  }
+};
+
+// The first route that fits a request. None: `refusal` is the answer.
+const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpResponse& refusal) {
+  static constexpr Route kRoutes[] = {
+      {"GET", "/health", &ApiService::Health},
+      {"GET", "/ping", &ApiService::Ping},
+      {"POST", "/ping", &ApiService::Ping},
+      {"GET", "/version", &ApiService::Version},
+      {"GET", "/v1/models", &ApiService::Models},
+      {"GET", "/v1/models/", &ApiService::Model},
+      {"POST", "/v1/chat/completions", &ApiService::ChatCompletions},
+  };
+  const std::string_view method =
+      request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    if (!route.Fits(request.path)) continue;
+    if (route.method == method) return &route;
+    allowed += allowed.empty() ? "" : ", ";
+    allowed += route.method;
+  }
+  if (allowed.empty()) {
+    refusal = ErrorResponse(404, StrCat("There is nothing at '", request.path,
+                                        "'. The API is under /v1, such as /v1/chat/completions."));
+  } else {
+    refusal = ErrorResponse(
+        405, StrCat("'", request.path, "' takes ", allowed, ", not ", request.method, "."));
+    refusal.headers.emplace_back("Allow", allowed);
+  }
+  return nullptr;
+}
+
+void ApiService::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+  HttpResponse refusal;
+  const Route* route = FindRoute(request, refusal);
+  if (route == nullptr) return writer->Send(std::move(refusal));
+  (this->*route->handle)(std::move(request), std::move(writer));
+}
+
+void ApiService::SetReady(Engine& engine, ApiContext context) {
+  ROSE_CHECK(backend_ == nullptr, "ready only once");
+  backend_ = std::make_unique<const Backend>(
+      Backend{engine, std::move(context), static_cast<int64_t>(std::time(nullptr))});
+  ready_ = backend_.get();
+}
+
+const ApiService::Backend* ApiService::RequireBackend(const Writer& writer) const {
+  const Backend* backend = ready_;
+  if (backend == nullptr) {
+    writer->Send(BusyResponse(503, "The model is still being loaded."));
+  }
+  return backend;
+}
+
+void ApiService::Health(HttpRequest, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  if (draining_) return writer->Send(BusyResponse(503, "The server is shutting down."));
+  if (!backend->engine.healthy()) {
+    return writer->Send(ErrorResponse(503, "The engine has failed; restart the server."));
+  }
+  writer->Send({.content_type = ""});
+}
+
+void ApiService::Ping(HttpRequest request, Writer writer) {
+  Health(std::move(request), std::move(writer));
+}
+
+void ApiService::Version(HttpRequest, Writer writer) {
+  writer->Send({.body = R"({"version":")" ROSE_VERSION R"("})"});
+}
+
+void ApiService::Models(HttpRequest, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  writer->Send({.body = ModelsBody(backend->context, backend->created)});
+}
+
+void ApiService::Model(HttpRequest request, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  const std::string_view name =
+      std::string_view(request.path).substr(std::string_view("/v1/models/").size());
+  auto body = ModelBody(backend->context, name, backend->created);
+  if (const auto* error = std::get_if<ApiError>(&body)) {
+    return writer->Send(ErrorResponse(*error));
+  }
+  writer->Send({.body = std::move(std::get<std::string>(body))});
+}
+
+void ApiService::ChatCompletions(HttpRequest request, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  auto exchange =
+      std::make_shared<ChatExchange>(backend->engine, backend->context, std::move(writer));
+  exchange->WatchClient();
+  workers_.Post([exchange, body = std::move(request.body)] { exchange->Prepare(body); });
+}
+
+}  // namespace rose

@@ -1,0 +1,60 @@
+// The routes of the API over one engine: HTTP requests in, engine requests out, and back.
+//
+// Everything of a request happens on the HTTP server's thread, but for reading and rendering its
+// body, which a worker does.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "api/chat_completions.h"
+#include "engine/engine.h"
+#include "server/http_server.h"
+#include "server/worker_pool.h"
+
+namespace rose {
+
+class ApiService {
+ public:
+  explicit ApiService(int workers = 2) : workers_(workers) {}
+
+  // The HTTP server's handler. Before SetReady and after StartDraining everything but the cheap
+  // questions is answered with 503.
+  void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
+
+  // Called once, from any thread. `engine` outlives Stop and all answers.
+  void SetReady(Engine& engine, ApiContext context);
+  // /health says 503 from now on; the engine's own draining refuses new requests.
+  void StartDraining() { draining_ = true; }
+  // Joins the workers.
+  void Stop() { workers_.Stop(); }
+
+ private:
+  struct Route;
+  using Writer = std::shared_ptr<ResponseWriter>;
+  // What exists once the model is loaded.
+  struct Backend {
+    Engine& engine;
+    ApiContext context;
+    int64_t created;  // Unix seconds
+  };
+
+  static const Route* FindRoute(const HttpRequest& request, HttpResponse& refusal);
+  // Null, and the answer given, while there is nothing to ask.
+  const Backend* RequireBackend(const Writer& writer) const;
+  void Health(HttpRequest request, Writer writer);
+  void Ping(HttpRequest request, Writer writer);
+  void Version(HttpRequest request, Writer writer);
+  void Models(HttpRequest request, Writer writer);
+  void Model(HttpRequest request, Writer writer);
+  void ChatCompletions(HttpRequest request, Writer writer);
+
+  std::unique_ptr<const Backend> backend_;
+  std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set
+  std::atomic<bool> draining_ = false;
+  WorkerPool workers_;  // last: its tasks use the rest
+};
+
+}  // namespace rose

@@ -1,0 +1,443 @@
+// The whole way of a request over loopback, without a model: HTTP, JSON, Harmony, the engine's
+// loop, and an executor that replays answers.
+#include "server/api_service.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/byte_tokenizer.h"
+#include "engine/stub_executor.h"
+#include "server/http_client.h"
+
+namespace rose {
+namespace {
+
+constexpr char kThoughtAndAnswer[] =
+    "<|channel|>analysis<|message|>Think.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Hi \"you\"!";
+
+// Waits for what another thread brings about; the test fails if it never does.
+template <typename Condition>
+void WaitFor(const Condition& condition, const char* what) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << what;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+struct Backend {
+  using Answer = std::function<std::string(const std::string& prompt)>;
+
+  explicit Backend(Answer answer, double tokens_per_second = 0, EngineConfig config = {})
+      : format(CreateChatFormat("harmony", tokenizer).value()) {
+    StubOptions options;
+    options.answer = [this, answer](std::span<const int32_t> prompt) {
+      const std::string text = tokenizer.Decode({prompt.begin(), prompt.end()});
+      return tokenizer.EncodeWithSpecials(answer(text));
+    };
+    options.end_id = 200002;
+    options.tokens_per_second = tokens_per_second;
+    Start(CreateStubExecutor(std::move(options)), config);
+  }
+  explicit Backend(std::unique_ptr<Executor> executor)
+      : format(CreateChatFormat("harmony", tokenizer).value()) {
+    Start(std::move(executor), {});
+  }
+  ~Backend() {
+    server->Stop();
+    service.Stop();
+    engine.reset();
+  }
+
+  void Start(std::unique_ptr<Executor> executor, const EngineConfig& config) {
+    HttpServerConfig http;
+    http.port = 0;
+    http.on_finished = [this](const AccessRecord& record) {
+      const std::lock_guard lock(mutex);
+      records.push_back(record);
+    };
+    server = std::make_unique<HttpServer>(
+        http, [this](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+          service.Handle(std::move(request), std::move(writer));
+        });
+    ROSE_CHECK(server->Start().ok(), "cannot listen");
+    engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
+    ApiContext context;
+    context.models = {"stub", "org/alias"};
+    context.format = format.get();
+    context.tokenizer = &tokenizer;
+    context.max_context = engine->max_context();
+    context.vocab = engine->vocab();
+    service.SetReady(*engine, context);
+  }
+
+  HttpClient Connect() { return HttpClient::Connect("127.0.0.1", server->port()).value(); }
+  HttpReply Ask(std::string_view method, std::string_view path, std::string_view body = {}) {
+    HttpClient client = Connect();
+    return client.Ask(method, path, body).value();
+  }
+  // Nothing runs or waits, and all pages are free.
+  void ExpectIdle() {
+    WaitFor(
+        [&] {
+          const EngineStats stats = engine->stats();
+          return stats.running == 0 && stats.waiting == 0 && stats.pages_used == 0;
+        },
+        "the engine is not idle");
+  }
+
+  ByteTokenizer tokenizer;
+  std::unique_ptr<ChatFormat> format;
+  std::mutex mutex;
+  std::vector<AccessRecord> records;
+  ApiService service;
+  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<Engine> engine;
+};
+
+std::string Body(std::string_view text, std::string_view more = {}) {
+  std::string body = R"({"messages":[{"role":"user","content":)";
+  AppendJsonString(body, text);
+  return body.append("}]").append(more).append("}");
+}
+
+JsonValue Json(std::string_view text) {
+  auto value = ParseJson(text);
+  EXPECT_TRUE(value.ok()) << text;
+  return value.ok() ? *value : JsonValue();
+}
+
+// The member at a path such as {"choices", "0", "delta"}; null if there is none.
+JsonValue At(const JsonValue& json, const std::vector<std::string>& path) {
+  const JsonValue* value = &json;
+  for (const std::string& step : path) {
+    if (value->array() != nullptr) {
+      const size_t index = std::stoul(step);
+      if (index >= value->array()->size()) return JsonValue();
+      value = &(*value->array())[index];
+    } else if (value = value->Find(step); value == nullptr) {
+      return JsonValue();
+    }
+  }
+  return *value;
+}
+
+std::string Text(const JsonValue& json, const std::vector<std::string>& path) {
+  const JsonValue value = At(json, path);
+  return value.string() != nullptr ? *value.string() : WriteJson(value);
+}
+
+// What a stream says: its texts joined.
+struct Streamed {
+  std::string content, reasoning, finish, arguments, tool;
+  int events = 0;
+  bool role_first = false;
+  bool done = false;
+};
+
+void Add(std::string_view data, Streamed& all) {
+  EXPECT_FALSE(all.done) << "something after [DONE]: " << data;
+  if (data == "[DONE]") {
+    all.done = true;
+    return;
+  }
+  const JsonValue chunk = Json(data);
+  const JsonValue delta = At(chunk, {"choices", "0", "delta"});
+  const auto string_of = [&](std::vector<std::string> path) {
+    const JsonValue value = At(delta, path);
+    return value.string() != nullptr ? *value.string() : std::string();
+  };
+  if (all.events++ == 0) all.role_first = string_of({"role"}) == "assistant";
+  all.content += string_of({"content"});
+  all.reasoning += string_of({"reasoning"});
+  all.arguments += string_of({"tool_calls", "0", "function", "arguments"});
+  all.tool += string_of({"tool_calls", "0", "function", "name"});
+  const JsonValue finish = At(chunk, {"choices", "0", "finish_reason"});
+  if (finish.string() != nullptr) all.finish = *finish.string();
+}
+
+Streamed ReadStream(HttpClient& client) {
+  Streamed all;
+  SseReader events;
+  const auto reply = client.ReadReply([&](std::string_view piece) {
+    events.Push(piece, [&](std::string_view data) { Add(data, all); });
+    return true;
+  });
+  EXPECT_TRUE(reply.ok()) << reply.status().message();
+  if (reply.ok()) {
+    EXPECT_EQ(reply->status, 200) << reply->body;
+    EXPECT_EQ(FindHeader(reply->headers, "Content-Type"), "text/event-stream; charset=utf-8");
+  }
+  return all;
+}
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+
+TEST(ApiService, AnswersInOnePiece) {
+  Backend backend([](const std::string&) { return kThoughtAndAnswer; });
+  const HttpReply reply = backend.Ask("POST", kChat, Body("hello", R"(,"model":"org/alias")"));
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(FindHeader(reply.headers, "Content-Type"), "application/json");
+  const JsonValue json = Json(reply.body);
+  EXPECT_EQ(Text(json, {"object"}), "chat.completion");
+  EXPECT_EQ(Text(json, {"model"}), "org/alias");
+  EXPECT_EQ(Text(json, {"choices", "0", "message", "content"}), "Hi \"you\"!");
+  EXPECT_EQ(Text(json, {"choices", "0", "message", "reasoning"}), "Think.");
+  EXPECT_EQ(Text(json, {"choices", "0", "finish_reason"}), "stop");
+  backend.ExpectIdle();
+}
+
+TEST(ApiService, AnswersInPieces) {
+  Backend backend([](const std::string&) { return kThoughtAndAnswer; });
+  HttpClient client = backend.Connect();
+  // Twice on one connection.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(client.SendRequest("POST", kChat, Body("hello", R"(,"stream":true)")).ok());
+    const Streamed all = ReadStream(client);
+    EXPECT_TRUE(all.role_first);
+    EXPECT_TRUE(all.done);
+    EXPECT_EQ(all.content, "Hi \"you\"!");
+    EXPECT_EQ(all.reasoning, "Think.");
+    EXPECT_EQ(all.finish, "stop");
+  }
+}
+
+TEST(ApiService, GivesToolCallsBothWays) {
+  Backend backend([](const std::string&) {
+    return "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\":1}<|call|>";
+  });
+  const std::string tools =
+      R"(,"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
+  const HttpReply reply = backend.Ask("POST", kChat, Body("1?", tools));
+  const JsonValue json = Json(reply.body);
+  const std::vector<std::string> call = {"choices", "0", "message", "tool_calls", "0", "function"};
+  EXPECT_EQ(Text(At(json, call), {"name"}), "add") << reply.body;
+  EXPECT_EQ(Text(At(json, call), {"arguments"}), R"({"a":1})");
+  EXPECT_EQ(Text(json, {"choices", "0", "finish_reason"}), "tool_calls");
+
+  HttpClient client = backend.Connect();
+  ASSERT_TRUE(client.SendRequest("POST", kChat, Body("1?", tools + R"(,"stream":true)")).ok());
+  const Streamed all = ReadStream(client);
+  EXPECT_EQ(all.tool, "add");
+  EXPECT_EQ(all.arguments, R"({"a":1})");
+  EXPECT_EQ(all.finish, "tool_calls");
+}
+
+TEST(ApiService, NamesItsModels) {
+  Backend backend([](const std::string&) { return "x"; });
+  EXPECT_EQ(Text(Json(backend.Ask("GET", "/v1/models").body), {"data", "1", "id"}), "org/alias");
+  for (const char* path : {"/v1/models/org/alias", "/v1/models/org%2Falias"}) {
+    EXPECT_EQ(Text(Json(backend.Ask("GET", path).body), {"id"}), "org/alias");
+  }
+  EXPECT_EQ(backend.Ask("GET", "/v1/models/other").status, 404);
+  EXPECT_EQ(backend.Ask("GET", "/health").status, 200);
+  EXPECT_EQ(backend.Ask("GET", "/health").body, "");
+  EXPECT_EQ(backend.Ask("HEAD", "/health").status, 200);
+  EXPECT_EQ(backend.Ask("POST", "/ping").status, 200);
+  EXPECT_EQ(Text(Json(backend.Ask("GET", "/version").body), {"version"}), ROSE_VERSION);
+}
+
+struct BadRequest {
+  std::string name, method, path, body;
+  int status;
+  std::string type, param, code;  // "null" = null
+};
+
+TEST(ApiService, RefusesWithAReason) {
+  EngineConfig config;
+  config.max_context = 1000;
+  Backend backend([](const std::string&) { return "x"; }, 0, config);
+  const BadRequest kCases[] = {
+      {"no JSON", "POST", "/v1/chat/completions", "{", 400, "BadRequestError", "null", "null"},
+      {"empty", "POST", "/v1/chat/completions", "", 400, "BadRequestError", "null", "null"},
+      {"NUL", "POST", "/v1/chat/completions", std::string(3, '\0'), 400, "BadRequestError", "null",
+       "null"},
+      {"invalid UTF-8", "POST", "/v1/chat/completions", "{\"messages\":\"\xff\"}", 400,
+       "BadRequestError", "null", "null"},
+      {"brackets", "POST", "/v1/chat/completions", std::string(100'000, '['), 400,
+       "BadRequestError", "null", "null"},
+      {"no messages", "POST", "/v1/chat/completions", "{}", 400, "BadRequestError", "messages",
+       "null"},
+      {"other model", "POST", "/v1/chat/completions", Body("a", R"(,"model":"gpt-4")"), 404,
+       "NotFoundError", "model", "model_not_found"},
+      {"prompt too long", "POST", "/v1/chat/completions", Body(std::string(1000, 'a')), 400,
+       "BadRequestError", "messages", "context_length_exceeded"},
+      {"temperature", "POST", "/v1/chat/completions", Body("a", R"(,"temperature":-1)"), 400,
+       "BadRequestError", "temperature", "null"},
+      {"no such path", "POST", "/chat/completions", Body("a"), 404, "NotFoundError", "null",
+       "null"},
+      {"no such method", "PUT", "/v1/chat/completions", "", 405, "BadRequestError", "null", "null"},
+      {"GET of chat", "GET", "/v1/chat/completions", "", 405, "BadRequestError", "null", "null"},
+  };
+  for (const BadRequest& bad : kCases) {
+    const HttpReply reply = backend.Ask(bad.method, bad.path, bad.body);
+    EXPECT_EQ(reply.status, bad.status) << bad.name;
+    const JsonValue json = Json(reply.body);
+    EXPECT_EQ(Text(json, {"error", "type"}), bad.type) << bad.name << reply.body;
+    EXPECT_EQ(Text(json, {"error", "param"}), bad.param) << bad.name << reply.body;
+    EXPECT_EQ(Text(json, {"error", "code"}), bad.code) << bad.name << reply.body;
+    EXPECT_GT(Text(json, {"error", "message"}).size(), 10u) << bad.name;
+  }
+  EXPECT_EQ(FindHeader(backend.Ask("PUT", kChat).headers, "Allow"), "POST");
+  // And goes on.
+  EXPECT_EQ(backend.Ask("POST", kChat, Body("a")).status, 200);
+}
+
+// A request is understood whatever type its body claims to have, as curl's default.
+TEST(ApiService, TakesAnyContentType) {
+  Backend backend([](const std::string&) { return kThoughtAndAnswer; });
+  HttpClient client = backend.Connect();
+  const auto reply =
+      client.Ask("POST", kChat, Body("a"), {{"Content-Type", "application/x-www-form-urlencoded"}});
+  EXPECT_EQ(reply->status, 200);
+}
+
+TEST(ApiService, SaysThatItIsNotReady) {
+  ApiService service;
+  HttpServerConfig config;
+  config.port = 0;
+  HttpServer server(config, [&](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+    service.Handle(std::move(request), std::move(writer));
+  });
+  ASSERT_TRUE(server.Start().ok());
+  HttpClient client = HttpClient::Connect("127.0.0.1", server.port()).value();
+  EXPECT_EQ(client.Ask("GET", "/health")->status, 503);
+  EXPECT_EQ(client.Ask("GET", "/v1/models")->status, 503);
+  EXPECT_EQ(client.Ask("POST", kChat, Body("a"))->status, 503);
+  EXPECT_EQ(client.Ask("GET", "/version")->status, 200);
+}
+
+// Before the first token, in prefill or not, and in mid-stream; one choice and two.
+TEST(Case094, AClientThatLeavesCancelsItsRequest) {
+  Backend backend([](const std::string&) { return std::string(100'000, 'x'); },
+                  /*tokens_per_second=*/100);
+  for (const char* more : {"", R"(,"stream":true)", R"(,"n":2)", R"(,"stream":true,"n":2)"}) {
+    HttpClient client = backend.Connect();
+    ASSERT_TRUE(client.SendRequest("POST", kChat, Body("hello", more)).ok());
+    WaitFor([&] { return backend.engine->stats().running > 0; }, "nothing runs");
+    client.Close();
+    backend.ExpectIdle();
+  }
+  HttpClient client = backend.Connect();
+  ASSERT_TRUE(client.SendRequest("POST", kChat, Body("hello", R"(,"stream":true)")).ok());
+  int events = 0;
+  EXPECT_FALSE(client.ReadReply([&](std::string_view) { return ++events < 3; }).ok());
+  client.Close();
+  backend.ExpectIdle();
+  WaitFor(
+      [&] {
+        const std::lock_guard lock(backend.mutex);
+        return backend.records.size() == 5;
+      },
+      "not all are logged");
+  const AccessRecord& last = backend.records.back();
+  EXPECT_TRUE(last.client_left);
+  EXPECT_EQ(last.stats.finish, "cancelled");
+  EXPECT_GT(last.stats.prompt_tokens, 0);
+  EXPECT_GT(last.stats.completion_tokens, 0);
+}
+
+// The text of a stream that says `name`, long enough for many steps.
+std::string Verse(const std::string& name) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += StrCat(name, "-", i, " ");
+  return text;
+}
+
+TEST(ApiService, KeepsManyStreamsApart) {
+  constexpr int kStreams = 200;
+  Backend backend([](const std::string& prompt) {
+    const size_t start = prompt.rfind("stream#");
+    const std::string name = prompt.substr(start, prompt.find('<', start) - start);
+    return "<|channel|>final<|message|>" + Verse(name);
+  });
+  std::vector<HttpClient> clients;
+  for (int i = 0; i < kStreams; ++i) {
+    clients.push_back(backend.Connect());
+    ASSERT_TRUE(clients.back()
+                    .SendRequest("POST", kChat, Body(StrCat("stream#", i), R"(,"stream":true)"))
+                    .ok());
+  }
+  for (int i = 0; i < kStreams; ++i) {
+    const Streamed all = ReadStream(clients[i]);
+    EXPECT_EQ(all.content, Verse(StrCat("stream#", i)));
+    EXPECT_EQ(all.finish, "stop");
+    EXPECT_TRUE(all.done);
+  }
+  backend.ExpectIdle();
+}
+
+TEST(ApiService, AnswersRequestsSentAheadInOrder) {
+  Backend backend([](const std::string& prompt) {
+    const size_t start = prompt.rfind("stream#");
+    return "<|channel|>final<|message|>" + prompt.substr(start, prompt.find('<', start) - start);
+  });
+  HttpClient client = backend.Connect();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(client
+                    .SendRequest("POST", kChat,
+                                 Body(StrCat("stream#", i), i % 2 == 0 ? R"(,"stream":true)" : ""))
+                    .ok());
+  }
+  for (int i = 0; i < 20; ++i) {
+    if (i % 2 == 0) {
+      EXPECT_EQ(ReadStream(client).content, StrCat("stream#", i));
+    } else {
+      EXPECT_EQ(Text(Json(client.ReadReply()->body), {"choices", "0", "message", "content"}),
+                StrCat("stream#", i));
+    }
+  }
+}
+
+TEST(ApiService, FinishesWhatRunsWhenItDrains) {
+  Backend backend([](const std::string&) { return std::string(50, 'x'); },
+                  /*tokens_per_second=*/200);
+  HttpClient running = backend.Connect(), later = backend.Connect();
+  ASSERT_TRUE(running.SendRequest("POST", kChat, Body("a", R"(,"stream":true)")).ok());
+  WaitFor([&] { return backend.engine->stats().running > 0; }, "nothing runs");
+  backend.service.StartDraining();
+  std::jthread drain([&] { backend.engine->Drain(60'000); });
+  // Draining begins on another thread: asked until it has.
+  WaitFor([&] { return later.Ask("POST", kChat, Body("b"))->status == 503; },
+          "still takes requests");
+  const HttpReply health = *later.Ask("GET", "/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(FindHeader(health.headers, "Retry-After"), "1");
+  const Streamed all = ReadStream(running);
+  EXPECT_EQ(all.content, std::string(50, 'x'));
+  EXPECT_TRUE(all.done);
+  drain.join();
+  EXPECT_TRUE(backend.server->Drain(60'000));
+}
+
+// A device that dies at its first step.
+class BrokenExecutor : public Executor {
+ public:
+  BrokenExecutor() : stub_(CreateStubExecutor({})) {}
+  const ExecutorInfo& info() const override { return stub_->info(); }
+  void Submit(const StepPlan&) override {}
+  StepResult Wait() override { throw CheckFailure("the device is gone"); }
+
+ private:
+  std::unique_ptr<Executor> stub_;
+};
+
+TEST(ApiService, SaysThatTheEngineFailed) {
+  Backend backend(std::make_unique<BrokenExecutor>());
+  EXPECT_EQ(backend.Ask("GET", "/health").status, 200);
+  const HttpReply reply = backend.Ask("POST", kChat, Body("a"));
+  EXPECT_EQ(reply.status, 500);
+  EXPECT_EQ(Text(Json(reply.body), {"error", "type"}), "InternalServerError");
+  EXPECT_EQ(backend.Ask("POST", kChat, Body("a")).status, 500);
+  EXPECT_EQ(backend.Ask("GET", "/health").status, 503);
+}
+
+}  // namespace
+}  // namespace rose
