@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rose;
   const Result<SafetensorsHeader> header = ParseSafetensors({data, size});
   if (!header.ok()) {
-    ROSE_CHECK(!header.status().message().empty());
+    ROSE_CHECK(!header.status().message().empty(), "a failure without a message");
     return 0;
   }
   const int64_t file_bytes = static_cast<int64_t>(size);

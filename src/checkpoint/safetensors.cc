@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
-#include <cstring>
+#include <tuple>
 
 #include "checkpoint/safetensors_json.h"
 #include "tensor/tensor.h"
@@ -108,8 +108,8 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const uint8_t> file) {
                           CheckedEntry(name, fields, data_begin, file_bytes));
     header.entries.push_back(std::move(entry));
   }
-  std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
   });
   ROSE_RETURN_IF_ERROR(CheckTiling(header.entries, data_begin, file_bytes));
   return header;
