@@ -340,7 +340,7 @@ TEST(ConvertTest, GoesOnAfterAKillAtAnyMoment) {
   ASSERT_GT(moments, 50);
   EXPECT_TRUE(fs::exists(whole + "/model.safetensors.index.json"));
   const std::map<std::string, std::string> right = Files(whole);
-  for (int last = 1; last <= moments; last += 7) {
+  for (int last = 1; last <= moments; last += 17) {
     int left = last;
     const Conversion killed{kToyA,
                             "fp8-block",
