@@ -4,7 +4,9 @@
 // Work      one CTA a row; a thread takes vectors of 8 elements, kThreads apart.
 // Bound     memory: a row is read and written once, 4 * hidden bytes. The second read hits L1.
 // Requires  hidden and x_stride multiples of 8 (16-byte vectors), 16-byte alignment.
-// Measured  not yet.
+// Measured  on one H200 (2026-11-29, hidden 2880, median of 20 graphs of 30 launches over 3 input
+//           sets): 1 token 1.8 us, 1024 tokens 5.3 us, 8192 tokens 35 us = 2.7 TB/s, 65536 tokens
+//           260 us = 2.9 TB/s, of 4.2 TB/s that a copy reaches. Not tuned.
 #include "base/check.h"
 #include "device/launch.h"
 #include "kernels/norm/norm.h"
