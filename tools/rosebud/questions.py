@@ -1,0 +1,293 @@
+"""The tasks: questions with the answers that rosebud is taught to give, and the checks of an answer.
+
+A Group is what several questions share (system and developer message, earlier turns, a table or text, tools, a schema);
+an Item is one question on it. Training renders groups to tokens (render.py); tests/quality asks the same items, made of
+test words and other seeds, through the HTTP API and applies `Output.accepts`.
+
+This module holds the frame and the simple tasks (sums, comparisons, memory, small talk); lookups.py, calls.py and
+schemas.py hold the others. `make_group` picks among all of them.
+"""
+import dataclasses
+import json
+import re
+from typing import Callable
+
+from words import CITIES, COLOURS, Source
+
+EFFORTS = ("low", "medium", "high")
+
+
+@dataclasses.dataclass
+class Output:
+    """One thing the assistant writes: a thought, then either a final text or one function call."""
+    analysis: str
+    final: str | None = None
+    call: tuple[str, dict] | None = None
+    accepts: Callable[[str], bool] | None = None  # of the final text; None: equal to `final`
+
+    def right(self, message: dict) -> bool:
+        """Checks an API answer (`choices[0].message`)."""
+        calls = message.get("tool_calls") or []
+        if self.call is None:
+            text = message.get("content") or ""
+            return not calls and (self.accepts(text) if self.accepts else text.strip() == self.final)
+        try:
+            name, arguments = calls[0]["function"]["name"], json.loads(calls[0]["function"]["arguments"])
+        except (IndexError, KeyError, TypeError, ValueError):
+            return False
+        return (name, arguments) == self.call
+
+
+@dataclasses.dataclass
+class Result:
+    """What a called function gives back."""
+    name: str
+    text: str
+
+
+@dataclasses.dataclass
+class Item:
+    ask: str                      # the end of the last user message
+    steps: list                   # Output, or Output Result Output ...
+
+
+@dataclasses.dataclass
+class Group:
+    task: str
+    effort: str
+    items: list[Item]
+    shared: str = ""              # the beginning of the last user message
+    instructions: str = ""
+    history: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # (role, text) of earlier turns
+    tools: list[dict] = dataclasses.field(default_factory=list)               # OpenAI form
+    response_format: dict | None = None                                       # OpenAI form
+
+    def messages(self, item: Item) -> list[dict]:
+        """The API's messages up to and with the question of `item`."""
+        head = [("system", self.instructions)] if self.instructions else []
+        return [{"role": r, "content": t} for r, t in head + self.history + [("user", self.shared + item.ask)]]
+
+
+def says(value) -> Callable[[str], bool]:
+    """A short text that holds `value` as a whole word or number."""
+    pattern = re.compile(r"(?<![\w-])" + re.escape(str(value)) + r"(?!\w)")
+    return lambda text: len(text) < 200 and bool(pattern.search(text))
+
+
+def ends_with_number(value: int) -> Callable[[str], bool]:
+    """The last number of the text is `value`; digits may be grouped by commas, a minus sign must touch its number."""
+    def check(text: str) -> bool:
+        found = re.findall(r"(?:(?<=\s)|^)-?\d+|\d+", text.replace(",", ""))
+        return bool(found) and int(found[-1]) == value
+    return check
+
+
+def by_effort(effort: str, low: str, medium: str, high: str) -> str:
+    return {"low": low, "medium": medium, "high": high}[effort]
+
+
+# ---- sums, differences, comparisons -------------------------------------------------------------------------------
+
+def backwards(number: int, width: int = 0) -> str:
+    return str(number).rjust(width, "0")[::-1]
+
+
+def sum_item(s: Source, effort: str, a: int, b: int) -> Item:
+    c, steps, carry = a + b, [], 0
+    width = max(len(str(a)), len(str(b)))
+    for x, y in zip(backwards(a, width), backwards(b, width)):
+        total = int(x) + int(y) + carry
+        steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
+        carry = total // 10
+    result = f"The sum backwards is {backwards(c)}."
+    reverse = f"I add {a} and {b} from the right: {backwards(a)} + {backwards(b)}. "
+    analysis = by_effort(effort, result, reverse + result, reverse + "The digits: " + ", ".join(steps) + ". " + result)
+    ask = s.pick(f"What is {a} + {b}?", f"What is {a}+{b}?", f"{a} + {b}", f"{a}+{b}=?", f"Add {a} and {b}.",
+                 f"Please compute {a} plus {b}.", f"How much is {a} plus {b}?", f"Calculate {a} + {b}.",
+                 f"What is the sum of {a} and {b}?")
+    return Item(ask, [Output(analysis, f"{a} + {b} = {c}", accepts=ends_with_number(c))])
+
+
+def difference_item(s: Source, effort: str, a: int, b: int) -> Item:
+    c, steps, borrow = a - b, [], 0
+    big, small = max(a, b), min(a, b)
+    width = len(str(big))
+    for x, y in zip(backwards(big, width), backwards(small, width)):
+        digit = (int(x) - int(y) - borrow) % 10
+        steps.append(f"{x}-{y}" + ("-1" if borrow else "") + f"={digit}")
+        borrow = int(int(x) - int(y) - borrow < 0)
+    order = f"{b} is larger, so the result is negative. " if a < b else f"{a} is not smaller. "
+    result = f"The difference backwards is {backwards(big - small, width)}."
+    reverse = f"I subtract {big} - {small} from the right: {backwards(big)} - {backwards(small)}. "
+    analysis = by_effort(effort, order + result, order + reverse + result,
+                         order + reverse + "The digits: " + ", ".join(steps) + ". " + result)
+    ask = s.pick(f"What is {a} - {b}?", f"What is {a}-{b}?", f"{a} - {b}", f"{a}-{b}=?", f"Subtract {b} from {a}.",
+                 f"Please compute {a} minus {b}.", f"How much is {a} minus {b}?", f"Calculate {a} - {b}.",
+                 f"What is the difference {a} - {b}?")
+    return Item(ask, [Output(analysis, f"{a} - {b} = {c}", accepts=ends_with_number(c))])
+
+
+def compare_item(s: Source, effort: str, a: int, b: int) -> Item:
+    x, y = str(a), str(b)
+    sign = "=" if a == b else "<" if a < b else ">"
+    if len(x) != len(y):
+        why = f"{a} has {len(x)} digits and {b} has {len(y)} digits"
+        digits = f"{' '.join(x)} and {' '.join(y)}"
+    else:
+        pairs = [f"{p}{'=' if p == q else '<' if p < q else '>'}{q}" for p, q in zip(x, y)]
+        first = next((i for i, p in enumerate(pairs) if "=" not in p), len(pairs) - 1)
+        why = f"both have {len(x)} digits, from the left {' '.join(pairs[:first + 1])}"
+        digits = " ".join(pairs)
+    analysis = by_effort(effort, f"I compare: {a} {sign} {b}.", f"I compare {a} and {b}: {why}, so {a} {sign} {b}.",
+                         f"I compare {a} and {b}. The digits: {digits}. So {why}, and this means that {a} {sign} {b}.")
+    kind = s.pick("larger", "smaller", "greater?", "less?")
+    if kind in ("larger", "smaller"):
+        winner = max(a, b) if kind == "larger" else min(a, b)
+        ask = s.pick(f"Which is {kind}, {a} or {b}?", f"Which number is {kind}: {a} or {b}?",
+                     f"Compare {a} and {b}: which one is {kind}?")
+        final = f"{winner} is {kind}." if a != b else "They are equal."
+        check = says(winner) if a != b else says("equal")
+        loser = a + b - winner
+        return Item(ask, [Output(analysis, final, accepts=lambda t: check(t) and (a == b or not says(loser)(t)))])
+    word = "greater" if kind == "greater?" else "less"
+    yes = a > b if word == "greater" else a < b
+    ask = s.pick(f"Is {a} {word} than {b}?", f"True or not: {a} is {word} than {b}?")
+    final = f"Yes, {a} is {word} than {b}." if yes else f"No, {a} is not {word} than {b}."
+    return Item(ask, [Output(analysis, final, accepts=lambda t: t.lower().startswith("yes" if yes else "no"))])
+
+
+def number_pair(s: Source) -> tuple[int, int]:
+    low = 3 if s.test or s.chance(0.8) else 1
+    return s.number(low, 5), s.number(low, 5)
+
+
+def close_pair(s: Source) -> tuple[int, int]:
+    """Two numbers to compare: half of them of one length with some equal first digits."""
+    a, b = number_pair(s)
+    if s.chance(0.5):
+        digits = list(str(a))
+        for i in range(s.rng.randrange(len(digits)), len(digits)):
+            digits[i] = str(s.rng.randrange(10))
+        b = int("".join(digits)) if digits[0] != "0" else a
+    if s.test and a == b:
+        b += 1
+    return a, b
+
+
+def arithmetic_group(s: Source, effort: str, n: int, kinds=("sum", "difference", "compare")) -> Group:
+    items = []
+    for _ in range(n):
+        kind = s.pick(*kinds)
+        if kind == "compare":
+            items.append(compare_item(s, effort, *close_pair(s)))
+        else:
+            items.append((sum_item if kind == "sum" else difference_item)(s, effort, *number_pair(s)))
+    history = small_history(s) if s.chance(0.15) else []
+    return Group("sums", effort, items, instructions=instructions(s, 0.2), history=history)
+
+
+# ---- dialogues with memory ----------------------------------------------------------------------------------------
+
+THINGS = {
+    "name": "person", "favourite colour": "colour", "lucky number": "number", "home town": "place", "dog": "word",
+    "cat": "word", "favourite food": "word", "age": "number", "best friend": "person", "door code": "number",
+    "car": "word", "favourite number": "number", "street": "word", "boss": "person", "password": "word",
+    "favourite city": "place", "favourite animal": "word", "phone number": "number", "ship": "word", "team": "word",
+}
+
+
+def thing_value(s: Source, kind: str) -> str:
+    if kind == "person":
+        return s.person()
+    if kind == "colour":
+        return s.rng.choice(COLOURS)
+    if kind == "number":
+        return str(s.number(1, 5))
+    if kind == "place" and not s.test and s.chance(0.3):
+        return s.rng.choice(CITIES)
+    return s.word()
+
+
+def told(s: Source, thing: str, value: str) -> str:
+    return s.pick(f"My {thing} is {value}.", f"Remember: my {thing} is {value}.", f"By the way, my {thing} is {value}.",
+                  f"Hello, my {thing} is {value}.", f"Please note that my {thing} is {value}.", f"my {thing} is {value}")
+
+
+def noted(thing: str, value: str) -> str:
+    return f"Noted: your {thing} is {value}."
+
+
+def memory_group(s: Source, effort: str, n: int) -> Group:
+    things = s.rng.sample(list(THINGS), s.rng.randint(1, 5) + 1)
+    unknown, facts, history = things.pop(), {}, []
+    for thing in things:
+        facts[thing] = value = thing_value(s, THINGS[thing])
+        history += [("user", told(s, thing, value)), ("assistant", noted(thing, value))]
+        if s.chance(0.25):
+            history += small_history(s)
+    items = []
+    for thing in s.rng.sample(things, min(n, len(things))):
+        value = facts[thing]
+        analysis = by_effort(effort, f"my {thing} is {value}.",
+                             f"The user asks for the {thing}. The user said before: my {thing} is {value}.",
+                             f"The user asks for the {thing}. I look at the turns before. The user said before: "
+                             f"my {thing} is {value}. So I answer that the {thing} is {value}.")
+        items.append(Item(asked(s, thing), [Output(analysis, f"Your {thing} is {value}.", accepts=says(value))]))
+    if not s.test:
+        items.append(Item(asked(s, unknown), [Output(
+            by_effort(effort, "Not told.", f"The user asks for the {unknown}. The user did not say it before.",
+                      f"The user asks for the {unknown}. I look at the turns before. The user did not say it before. "
+                      "So I say that I do not know it."), f"You have not told me your {unknown}.")]))
+        for thing in (unknown, s.pick(*things)):
+            value = thing_value(s, THINGS[thing])
+            items.append(Item(told(s, thing, value), [Output(
+                by_effort(effort, "A fact.", f"The user tells me a fact: the {thing} is {value}.",
+                          f"The user tells me a fact: the {thing} is {value}. It is no question. I confirm it."),
+                noted(thing, value))]))
+    return Group("memory", effort, items, instructions=instructions(s, 0.2), history=history)
+
+
+def asked(s: Source, thing: str) -> str:
+    return s.pick(f"What is my {thing}?", f"Tell me my {thing}.", f"Do you remember my {thing}?",
+                  f"What did I say my {thing} is?", f"what's my {thing}?")
+
+
+def small_history(s: Source) -> list[tuple[str, str]]:
+    """A turn of another task, to stand between."""
+    if s.chance(0.5):
+        item = sum_item(s, "low", *number_pair(s))
+        return [("user", item.ask), ("assistant", item.steps[0].final)]
+    import chat
+    ask, answer = chat.exchange(s)
+    return [("user", ask), ("assistant", answer)]
+
+
+INSTRUCTIONS = ["You are a helpful assistant.", "Be brief.", "Answer in English.", "Answer the question.", "Be polite.",
+                "You are a friendly assistant. Keep your answers short.", "Always tell the truth.",
+                "Help the user with the task.", "Use the tools when needed.", "You work for a small company.",
+                "Talk like a good friend.", "Do what the user asks.", "Never make things up."]
+
+
+def instructions(s: Source, p: float) -> str:
+    if not s.chance(p):
+        return ""
+    return " ".join(s.rng.sample(INSTRUCTIONS, s.rng.randint(1, 2)))
+
+
+# ---- all tasks ----------------------------------------------------------------------------------------------------
+
+def make_group(task: str, s: Source, effort: str, items: int, max_tokens: int = 3000) -> Group:
+    """One group of `task`, with about `items` questions; `max_tokens` bounds the length of tables and texts."""
+    import calls
+    import chat
+    import lookups
+    import schemas
+    s.fresh()
+    if task == "lookups":
+        return lookups.lookup_group(s, effort, items, max_tokens)
+    makers = {"sums": arithmetic_group, "memory": memory_group, "chat": chat.chat_group, "calls": calls.call_group,
+              "two_calls": calls.two_call_group, "schemas": schemas.schema_group}
+    return makers[task](s, effort, items)
+
+
+TASKS = ("sums", "memory", "lookups", "calls", "two_calls", "schemas", "chat")

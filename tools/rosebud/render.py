@@ -1,0 +1,137 @@
+"""Harmony text and tokens of conversations, and training documents made of them.
+
+A conversation is a list of fragments: special-token names, or texts that are encoded each on its own. What a server
+renders for a prompt is one form (`prompt`), what the model writes is another (`sampled`): the model puts the recipient
+after the channel, the renderer before it.
+
+A training document is a tree: one prefix (system, developer, history, table) and several branches (a question and its
+answer). A branch sees the prefix and itself, and its positions go on from the prefix, so that one long table is read
+once for many questions and each of them is exactly what the server would send for it alone.
+"""
+import datetime
+import json
+
+from questions import Group, Output, Source
+
+IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
+CHANNELS = "# Valid channels: analysis, commentary, final. Channel must be included for every message."
+CALLS_LINE = "\nCalls to these tools must go to the commentary channel: 'functions'."
+
+
+class Special(str):
+    """The name of a special token, such as Special("start")."""
+
+
+START, CHANNEL, MESSAGE, END, CALL, RETURN, CONSTRAIN = map(
+    Special, ("start", "channel", "message", "end", "call", "return", "constrain"))
+
+
+# ---- texts --------------------------------------------------------------------------------------------------------
+
+def system_text(date: str, effort: str, with_functions: bool) -> str:
+    return (f"{IDENTITY}\nKnowledge cutoff: 2024-06\nCurrent date: {date}\n\nReasoning: {effort}\n\n{CHANNELS}"
+            + (CALLS_LINE if with_functions else ""))
+
+
+def type_text(schema: dict, indent: str = "") -> str:
+    """A JSON schema as TypeScript, for the kinds of schema that tools declare here."""
+    kind = schema.get("type")
+    if kind == "object":
+        lines = ["{"]
+        for name, sub in schema.get("properties", {}).items():
+            if sub.get("description"):
+                lines.append(f"{indent}// {sub['description']}")
+            optional = "" if name in schema.get("required", []) else "?"
+            lines.append(f"{indent}{name}{optional}: {type_text(sub, indent + '    ')},")
+        return "\n".join(lines) + f"\n{indent}}}"
+    if kind == "string":
+        return " | ".join(f'"{v}"' for v in schema["enum"]) if schema.get("enum") else "string"
+    if kind == "array":
+        return type_text(schema["items"], indent) + "[]" if "items" in schema else "Array<any>"
+    return {"integer": "number", "number": "number", "boolean": "boolean"}.get(kind, "any")
+
+
+def tools_text(tools: list[dict]) -> str:
+    parts = []
+    for tool in tools:
+        f = tool["function"]
+        parts.append("".join(f"// {line}\n" for line in f.get("description", "").splitlines())
+                     + f"type {f['name']} = (_: {type_text(f['parameters'])}) => any;\n\n")
+    return "# Tools\n\n## functions\n\nnamespace functions {\n\n" + "".join(parts) + "} // namespace functions"
+
+
+def format_text(response_format: dict) -> str:
+    given = response_format["json_schema"]
+    description = f"// {given['description']}\n" if given.get("description") else ""
+    schema = json.dumps(given["schema"], separators=(",", ":"), ensure_ascii=False)
+    return f"# Response Formats\n\n## {given['name']}\n\n{description}{schema}"
+
+
+def developer_text(group: Group) -> str:
+    sections = [f"# Instructions\n\n{group.instructions}"] if group.instructions else []
+    if group.tools:
+        sections.append(tools_text(group.tools))
+    if group.response_format:
+        sections.append(format_text(group.response_format))
+    return "\n\n".join(sections)
+
+
+# ---- fragments ----------------------------------------------------------------------------------------------------
+
+def prefix(group: Group, date: str) -> list[str]:
+    """Fragments up to and with the shared beginning of the last user message."""
+    out = [START, "system", MESSAGE, system_text(date, group.effort, bool(group.tools)), END]
+    if text := developer_text(group):
+        out += [START, "developer", MESSAGE, text, END]
+    for role, text in group.history:
+        out += [START, role] + ([CHANNEL, "final"] if role == "assistant" else []) + [MESSAGE, text, END]
+    return out + [START, "user", MESSAGE, group.shared]
+
+
+def sampled(output: Output) -> list[str]:
+    """What the model writes after `<|start|>assistant`."""
+    thought = [CHANNEL, "analysis", MESSAGE, output.analysis, END, START, "assistant"]
+    if output.call is None:
+        return thought + [CHANNEL, "final", MESSAGE, output.final, RETURN]
+    name, arguments = output.call
+    return thought + [CHANNEL, "commentary", f" to=functions.{name}", " ", CONSTRAIN, "json", MESSAGE,
+                      arguments_text(arguments), CALL]
+
+
+def rendered_call(output: Output, result, keep_analysis: bool) -> list[str]:
+    """A call and its result as a server renders them in the history of a running tool loop."""
+    name, arguments = output.call
+    thought = [START, "assistant", CHANNEL, "analysis", MESSAGE, output.analysis, END] if keep_analysis else []
+    return thought + [START, "assistant", f" to=functions.{name}", CHANNEL, "commentary", " ", CONSTRAIN, "json", MESSAGE,
+                      arguments_text(arguments), CALL,
+                      START, f"functions.{result.name}", " to=assistant", CHANNEL, "commentary", MESSAGE, result.text, END]
+
+
+def arguments_text(arguments: dict) -> str:
+    return json.dumps(arguments, separators=(",", ":"), ensure_ascii=False)
+
+
+def branches(group: Group, keep_analysis: bool) -> list[tuple[list[str], list[str]]]:
+    """(fragments of the prompt after the prefix, fragments of the answer) of every output of every item."""
+    out = []
+    for item in group.items:
+        prompt = [item.ask, END]
+        for i in range(0, len(item.steps), 2):
+            out.append((prompt + [START, "assistant"], sampled(item.steps[i])))
+            if i + 1 < len(item.steps):
+                prompt = prompt + rendered_call(item.steps[i], item.steps[i + 1], keep_analysis)
+    return out
+
+
+def random_date(s: Source) -> str:
+    return (datetime.date(2024, 1, 1) + datetime.timedelta(days=s.rng.randrange(2556))).isoformat()
+
+
+def document(group: Group, s: Source, encode) -> tuple[list[int], list[tuple[list[int], int]]]:
+    """Token ids of the prefix, and of every branch with the number of its prompt tokens. `encode` maps fragments to ids."""
+    head = encode(prefix(group, random_date(s)))
+    tails = []
+    for ask, answer in branches(group, keep_analysis=s.chance(0.5)):
+        a = encode(ask)
+        tails.append((a + encode(answer), len(a)))
+    return head, tails
