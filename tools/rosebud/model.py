@@ -196,7 +196,7 @@ class Model(nn.Module):
         self.run_layer = layer_forward
 
     def compile(self):
-        self.run_layer = torch.compile(layer_forward)
+        self.run_layer = torch.compile(layer_forward, dynamic=False)
         return self
 
     def hidden(self, ids, tree: Tree):

@@ -1,0 +1,128 @@
+"""Packs training documents into rows, in worker processes.
+
+A row is int16 [5, T]: token ids, document numbers, positions, branch numbers (0: prefix, seen by all branches of its
+document) and labels (the next token where the model is to write it, else -1).
+"""
+import multiprocessing
+import pathlib
+import queue
+import threading
+
+import numpy
+
+from questions import EFFORTS, TASKS, make_group
+from render import document
+from tokenizer import Tokenizer
+from words import Source
+
+TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
+# share of the tokens, and questions a group
+MIX = {"sums": (0.13, 20), "memory": (0.05, 6), "lookups": (0.48, 20), "calls": (0.13, 10), "two_calls": (0.08, 6),
+       "schemas": (0.10, 12), "chat": (0.03, 12)}
+
+
+class Row:
+    """Documents one after the other, up to `length` tokens."""
+
+    def __init__(self, length: int):
+        self.length, self.columns, self.docs = length, [[], [], [], [], []], 0
+        self.spans = []  # (first label, end, tag) of every answer
+
+    def add(self, head: list[int], tails: list[tuple[list[int], int]], tag=None) -> bool:
+        ids, doc, pos, branch, label = self.columns
+        free = self.length - len(ids) - len(head)
+        if free < len(tails[0][0]):
+            return False
+        self.docs += 1
+        ids += head
+        pos += range(len(head))
+        branch += [0] * len(head)
+        label += [-1] * len(head)
+        for number, (tail, asked) in enumerate(tails, 1):
+            free -= len(tail)
+            if free < 0:
+                break
+            self.spans.append((len(ids) + asked - 1, len(ids) + len(tail) - 1, tag))
+            ids += tail
+            pos += range(len(head), len(head) + len(tail))
+            branch += [number] * len(tail)
+            label += [-1] * (asked - 1) + tail[asked:] + [-1]
+        doc += [self.docs] * (len(ids) - len(doc))
+        return True
+
+    def array(self) -> numpy.ndarray:
+        """The row, filled up with a last document of padding."""
+        out = numpy.zeros((5, self.length), numpy.int16)
+        out[4], out[1] = -1, self.docs + 1
+        out[:, :len(self.columns[0])] = self.columns
+        return out
+
+
+def documents(s: Source, cap, encode, tasks=tuple(MIX), test: bool = False):
+    """Endless (head, tails, (task, effort)), the tasks in the shares of MIX; `cap()` bounds the look-ups' length."""
+    written = dict.fromkeys(tasks, 1.0)
+    while True:
+        task = min(tasks, key=lambda t: written[t] / MIX[t][0])
+        effort = s.rng.choice(EFFORTS)
+        group = make_group(task, s, effort, MIX[task][1], cap())
+        head, tails = document(group, s, encode)
+        written[task] += len(head) + sum(len(t) for t, _ in tails)
+        yield head, tails, (task, effort)
+
+
+def rows(source, length: int):
+    """Rows filled from `documents`; a document that does not fit is kept for the next row."""
+    kept = None
+    while True:
+        row = Row(length)
+        misses = 0
+        while misses < 4 and len(row.columns[0]) < length - 150:
+            doc, kept = kept or next(source), None
+            if len(doc[0]) + len(doc[1][0][0]) > length:
+                continue
+            if not row.add(*doc):
+                misses += 1
+                kept = doc if misses == 4 else kept
+        yield row
+
+
+def worker(out: multiprocessing.Queue, seed, length: int, cap):
+    encode = Tokenizer.load(TOKENIZER).encode
+    for row in rows(documents(Source(seed), lambda: cap.value, encode), length):
+        out.put(row.array())
+
+
+class Loader:
+    """Batches [5, B, T] int16 from worker processes, put together by a thread."""
+
+    def __init__(self, batch: int, length: int, workers: int, seed: str):
+        self.cap = multiprocessing.Value("i", 200)
+        rows_queue = multiprocessing.Queue(8 * batch)
+        self.processes = [multiprocessing.Process(target=worker, args=(rows_queue, f"{seed}-{i}", length, self.cap), daemon=True)
+                          for i in range(workers)]
+        for p in self.processes:
+            p.start()
+        self.batches: queue.Queue = queue.Queue(8)
+
+        def collect():
+            while True:
+                self.batches.put(numpy.stack([rows_queue.get() for _ in range(batch)], 1))
+        threading.Thread(target=collect, daemon=True).start()
+
+    def next(self) -> numpy.ndarray:
+        return self.batches.get()
+
+    def close(self):
+        for p in self.processes:
+            p.terminate()
+
+
+def test_rows(length: int, answers: int, seed: str = "evaluation", max_tokens: int = 3000, tasks=TASKS) -> list[Row]:
+    """Rows of test words with at least `answers` answers a task."""
+    encode, s, out = Tokenizer.load(TOKENIZER).encode, Source(seed, test=True), []
+    for task in tasks:
+        count, stream = 0, rows(documents(s, lambda: max_tokens, encode, (task,)), length)
+        while count < answers:
+            out.append(next(stream))
+            count += len(out[-1].spans)
+    return out

@@ -1,0 +1,200 @@
+"""Trains rosebud (or, with --draft-of, its draft) for a given time; saves, resumes, exports.
+
+    python train.py --out DIR --minutes 9 [--resume DIR] [--draft-of models/rosebud] [--cap-from 200 --cap-to 3600]
+
+DIR receives state-*.safetensors (weights and momentum in bf16, each file below 15 MB), state.json, log.txt and export/.
+With torchrun every GPU trains on its own rows and gradients are averaged.
+"""
+import argparse
+import json
+import os
+import pathlib
+import time
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+import export
+from data import Loader, test_rows
+from evaluate import report
+from model import DRAFT, ROSEBUD, Model, Tree
+from optimizer import Optimizer
+
+FILE_BYTES = 15_000_000
+
+
+# ---- losses -------------------------------------------------------------------------------------------------------
+
+def answer_loss(hidden, head, labels):
+    """Mean cross entropy where labels >= 0; hidden [B, T, D], labels [B, T]."""
+    logits = F.linear(hidden, head.to(hidden.dtype)).float().flatten(0, 1)
+    return F.cross_entropy(logits, labels.flatten(), ignore_index=-1)
+
+
+def draft_loss(hidden, head, target_hidden, target_head, labels):
+    """Half the target's distribution, half its first choice, at the tokens of answers."""
+    wanted = F.linear(target_hidden, target_head.to(target_hidden.dtype)).float().flatten(0, 1)
+    logits = F.linear(hidden, head.to(hidden.dtype)).float().flatten(0, 1)
+    each = 0.5 * F.cross_entropy(logits, wanted.softmax(-1), reduction="none")
+    each = each + 0.5 * F.cross_entropy(logits, wanted.argmax(-1), reduction="none")
+    mask = (labels.flatten() >= 0).float()
+    return (each * mask).sum() / mask.sum()
+
+
+# ---- saving -------------------------------------------------------------------------------------------------------
+
+def state(model, optimizer) -> dict[str, torch.Tensor]:
+    out = dict(model.named_parameters())
+    names = {p: name for name, p in out.items()}
+    for group, momentum in zip(optimizer.groups, optimizer.momentum):
+        out |= {"momentum." + names[p]: m for p, m in zip(group, momentum)}
+    return out
+
+
+def save(folder: pathlib.Path, model, optimizer, facts: dict):
+    folder.mkdir(parents=True, exist_ok=True)
+    part, size, number = {}, 0, 0
+    for name, t in list(state(model, optimizer).items()) + [(None, None)]:
+        if name is None or size + 2 * t.numel() > FILE_BYTES:
+            save_file(part, folder / f"state-{number}.safetensors")
+            part, size, number = {}, 0, number + 1
+        if name is not None:
+            part[name] = t.detach().to(torch.bfloat16).cpu().contiguous()
+            size += 2 * t.numel()
+    (folder / "state.json").write_text(json.dumps(facts) + "\n")
+
+
+def resume(folder: pathlib.Path, model, optimizer) -> dict:
+    mine = state(model, optimizer)
+    with torch.no_grad():
+        for file in folder.glob("state-*.safetensors"):
+            for name, t in load_file(file).items():
+                mine[name].copy_(t)
+    return json.loads((folder / "state.json").read_text())
+
+
+# ---- training -----------------------------------------------------------------------------------------------------
+
+def options():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--out", type=pathlib.Path, required=True)
+    a.add_argument("--minutes", type=float, required=True, help="of training; compiling comes on top")
+    a.add_argument("--resume", type=pathlib.Path)
+    a.add_argument("--draft-of", type=pathlib.Path)
+    a.add_argument("--rows", type=int, default=10)
+    a.add_argument("--length", type=int, default=8192)
+    a.add_argument("--lr", type=float, default=3e-3)
+    a.add_argument("--warmup", type=int, default=100)
+    a.add_argument("--decay", type=float, default=0.0, help="part of the time in which the rate falls to 2 %%")
+    a.add_argument("--cap-from", type=int, default=200, help="longest look-ups, in tokens, at the start")
+    a.add_argument("--cap-to", type=int, default=3600)
+    a.add_argument("--ramp", type=float, default=0.7, help="part of the time in which the longest look-ups grow")
+    a.add_argument("--workers", type=int, default=14)
+    a.add_argument("--seed", default="training")
+    a.add_argument("--device", default="cuda")
+    a.add_argument("--answers", type=int, default=300, help="answers a task in the evaluations")
+    a.add_argument("--log-every", type=int, default=200)
+    a.add_argument("--eval-seconds", type=float, default=100)
+    return a.parse_args()
+
+
+def main():
+    o = options()
+    world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if o.device == "cuda" else o.device
+    loader = Loader(o.rows, o.length, o.workers, f"{o.seed}-{rank}")
+    loader.cap.value = o.cap_from
+    if world > 1:
+        torch.cuda.set_device(device)
+        torch.distributed.init_process_group("nccl", device_id=torch.device(device))
+    torch.manual_seed(0)
+    o.out.mkdir(parents=True, exist_ok=True)
+    log_file = open(o.out / f"log{rank or ''}.txt", "a")
+
+    def log(*words):
+        if rank == 0:
+            print(*words, flush=True)
+            print(*words, file=log_file, flush=True)
+
+    torch.set_float32_matmul_precision("high")
+    model = Model(DRAFT if o.draft_of else ROSEBUD).to(device)
+    optimizer = Optimizer(model)
+    facts = {"tokens": 0, "answer_tokens": 0, "steps": 0, "seconds": 0}
+    if o.resume:
+        facts = resume(o.resume, model, optimizer)
+        log("resumed", facts)
+    target = export.load(o.draft_of).to(device).requires_grad_(False) if o.draft_of else None
+    compiled = device != "cpu"
+    loss_of = torch.compile(draft_loss if target else answer_loss) if compiled else draft_loss if target else answer_loss
+    if compiled:
+        for m in filter(None, (model, target)):
+            m.compile()
+    tree = Tree(o.rows, o.length, device, dense=not compiled)
+    tests = test_rows(o.length, o.answers) if rank == 0 else []
+
+    def loss_on(batch):
+        x = torch.from_numpy(batch).to(device, non_blocking=True)
+        ids, labels = x[0].int(), x[4].long()
+        tree.set(*x[1:4])
+        hidden = model.hidden(ids, tree)
+        if target:
+            return loss_of(hidden, model.head, target.hidden(ids, tree), target.head, labels)
+        return loss_of(hidden, model.head, labels)
+
+    began = time.time()
+    for _ in range(2):  # compile
+        loss_on(loader.next()).backward()
+        for p in optimizer.parameters:
+            p.grad = None
+    if compiled:
+        torch.cuda.synchronize()
+    log(f"compiled in {time.time() - began:.0f} s; {sum(p.numel() for p in model.parameters()):,} parameters")
+
+    began = shown = evaluated = time.time()
+    step, total, losses = 0, o.minutes * 60, []
+    while True:
+        f = (time.time() - began) / total
+        if world > 1:  # all ranks must agree on the end
+            shared = torch.tensor(f, device=device)
+            torch.distributed.broadcast(shared, 0)
+            f = shared.item()
+        if f >= 1:
+            break
+        loader.cap.value = int(o.cap_from + (o.cap_to - o.cap_from) * min(1.0, f / o.ramp))
+        rate = o.lr * min(1.0, (step + 1) / o.warmup) * (min(1.0, max(0.02, (1 - f) / o.decay)) if o.decay else 1.0)
+        batch = loader.next()
+        loss = loss_on(batch)
+        loss.backward()
+        if world > 1:
+            flat = torch.cat([p.grad.view(-1) for p in optimizer.parameters])
+            torch.distributed.all_reduce(flat, torch.distributed.ReduceOp.AVG)
+            for p, g in zip(optimizer.parameters, flat.split([p.numel() for p in optimizer.parameters])):
+                p.grad.copy_(g.view_as(p))
+        optimizer.step(rate)
+        losses.append(loss.detach())
+        step += 1
+        facts["steps"] += 1
+        facts["tokens"] += batch[0].size * world
+        facts["answer_tokens"] += int((batch[4] >= 0).sum()) * world
+        if step % o.log_every == 0:
+            now = time.time()
+            log(f"{facts['steps']:6d} {now - began:5.0f} s  loss {torch.stack(losses).mean():.4f}  cap {loader.cap.value}  lr {rate:.5f}"
+                f"  {o.log_every * batch[0].size * world / (now - shown) / 1e6:.2f} M tok/s  waiting {loader.batches.qsize()}")
+            losses, shown = [], now
+            if now - evaluated > o.eval_seconds and rank == 0:
+                log(report(model, tree, tests, target))
+                evaluated = shown = time.time()
+    facts["seconds"] += round(time.time() - began)
+    loader.close()
+    if rank == 0:
+        save(o.out, model, optimizer, facts)
+        export.export(model, o.out / "export")
+        log("saved", json.dumps(facts))
+        log(report(model, tree, tests, target))
+    if world > 1:
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
