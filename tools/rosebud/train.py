@@ -2,7 +2,7 @@
 
     python train.py --out DIR --minutes 9 [--resume DIR] [--draft-of models/rosebud] [--cap-from 200 --cap-to 3600]
 
-DIR receives state-*.safetensors (weights and momentum in bf16, each file below 15 MB), state.json, log.txt and export/.
+DIR receives weights-*.safetensors and momentum-*.safetensors (bf16, each file below 15 MB), state.json, log.txt, export/.
 With torchrun every GPU trains on its own rows and gradients are averaged.
 """
 import argparse
@@ -44,33 +44,36 @@ def draft_loss(hidden, head, target_hidden, target_head, labels):
 
 # ---- saving -------------------------------------------------------------------------------------------------------
 
-def state(model, optimizer) -> dict[str, torch.Tensor]:
-    out = dict(model.named_parameters())
-    names = {p: name for name, p in out.items()}
-    for group, momentum in zip(optimizer.groups, optimizer.momentum):
-        out |= {"momentum." + names[p]: m for p, m in zip(group, momentum)}
-    return out
+def weights(model) -> dict[str, torch.Tensor]:
+    return dict(model.named_parameters())
+
+
+def momenta(model, optimizer) -> dict[str, torch.Tensor]:
+    names = {p: name for name, p in model.named_parameters()}
+    return {names[p]: m for group, momentum in zip(optimizer.groups, optimizer.momentum) for p, m in zip(group, momentum)}
 
 
 def save(folder: pathlib.Path, model, optimizer, facts: dict):
-    folder.mkdir(parents=True, exist_ok=True)
-    part, size, number = {}, 0, 0
-    for name, t in list(state(model, optimizer).items()) + [(None, None)]:
-        if name is None or size + 2 * t.numel() > FILE_BYTES:
-            save_file(part, folder / f"state-{number}.safetensors")
-            part, size, number = {}, 0, number + 1
-        if name is not None:
-            part[name] = t.detach().to(torch.bfloat16).cpu().contiguous()
-            size += 2 * t.numel()
+    """Everything in bf16, in files that are small enough to be carried about one by one."""
+    for kind, tensors in (("weights", weights(model)), ("momentum", momenta(model, optimizer))):
+        part, size, number = {}, 0, 0
+        for name, t in list(tensors.items()) + [(None, None)]:
+            if name is None or size + 2 * t.numel() > FILE_BYTES:
+                save_file(part, folder / f"{kind}-{number}.safetensors")
+                part, size, number = {}, 0, number + 1
+            if name is not None:
+                part[name] = t.detach().to(torch.bfloat16).cpu().contiguous()
+                size += 2 * t.numel()
     (folder / "state.json").write_text(json.dumps(facts) + "\n")
 
 
 def resume(folder: pathlib.Path, model, optimizer) -> dict:
-    mine = state(model, optimizer)
+    """Loads what `save` wrote; the momentum may be missing."""
     with torch.no_grad():
-        for file in folder.glob("state-*.safetensors"):
-            for name, t in load_file(file).items():
-                mine[name].copy_(t)
+        for kind, mine in (("weights", weights(model)), ("momentum", momenta(model, optimizer))):
+            for file in folder.glob(f"{kind}-*.safetensors"):
+                for name, t in load_file(file).items():
+                    mine[name].copy_(t)
     return json.loads((folder / "state.json").read_text())
 
 
