@@ -5,7 +5,7 @@ the verb or the topic of the right one. Arguments are written in the order of th
 """
 import json
 
-from questions import Group, Item, Output, Result, by_effort, instructions, says
+from questions import Group, Item, Output, Result, by_effort, instructions, number_pair, says, sum_item
 from words import CITIES, COLOURS, PEOPLE, Source
 
 VERBS = {"get": "Gets", "find": "Finds", "set": "Sets", "add": "Adds", "delete": "Deletes", "update": "Updates",
@@ -80,9 +80,18 @@ def make_tool(s: Source, verb: str, topic: str) -> dict:
             properties[name]["description"] = f"The {name} of the {topic}."
         if s.chance(0.9):
             required.append(name)
-    parameters = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "function": {"name": f"{verb}_{topic}", "description": f"{VERBS[verb]} the {topic}.",
-                                             "parameters": parameters}}
+    function = {"name": f"{verb}_{topic}"}
+    if s.chance(0.9):
+        function["description"] = f"{VERBS[verb]} the {topic}."
+    if s.chance(0.95):
+        function["parameters"] = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "function": function}
+
+
+def parameters_of(tool: dict) -> tuple[dict, list[str]]:
+    """Properties and required names; a tool may have no parameters."""
+    parameters = tool["function"].get("parameters", {})
+    return parameters.get("properties", {}), parameters.get("required", [])
 
 
 def natural_tool(entry) -> dict:
@@ -112,8 +121,8 @@ def request(s: Source, tool: dict, given: dict | None = None) -> tuple[str, tupl
     """A wish for one call, as words without a full stop, and the call; `given` fixes some arguments' words."""
     function = tool["function"]
     verb, topic = function["name"].split("_", 1)
-    properties = function["parameters"]["properties"]
-    names = [p for p in properties if p in function["parameters"]["required"] or s.chance(0.5)]
+    properties, required = parameters_of(tool)
+    names = [p for p in properties if p in required or s.chance(0.5)]
     if s.chance(0.3):
         s.rng.shuffle(names)
     arguments = {p: field_value(s, properties[p]["type"], properties[p].get("enum")) for p in names}
@@ -129,8 +138,8 @@ def request(s: Source, tool: dict, given: dict | None = None) -> tuple[str, tupl
 
 def call_thought(effort: str, tool: dict, call: tuple[str, dict]) -> str:
     name, arguments = call
-    properties = tool["function"]["parameters"]["properties"]
-    typed = ", ".join(f"{p} is {properties[p]['type']}" for p in arguments)
+    properties, _ = parameters_of(tool)
+    typed = ", ".join(f"{p} is {properties[p]['type']}".replace("integer", "number") for p in arguments)
     valued = ", ".join(f"{p} = {plain(v)}" for p, v in arguments.items())
     parts = f" From the question: {valued}." if arguments else " It needs no arguments."
     types = f" Types: {typed}." if arguments else ""
@@ -165,16 +174,19 @@ def call_group(s: Source, effort: str, n: int) -> Group:
     """One call a question; in half of the items its result is answered as well."""
     if not s.test and s.chance(0.25):
         return natural_group(s, effort, n)
-    tools, items = tool_set(s), []
-    for _ in range(n):
+    tools = tool_set(s)
+
+    def item() -> Item:
         tool = s.pick(*tools)
         wish, call = request(s, tool)
         result, answer, value = outcome(s, call)
-        steps = [Output(call_thought(effort, tool, call), call=call)]
-        if s.chance(0.5):
-            steps += [result, answer_step(effort, result, answer, value)]
-        items.append(Item(polite(s, wish), steps))
-    return Group("calls", effort, items, tools=tools, instructions=instructions(s, 0.3))
+        return Item(polite(s, wish), [Output(call_thought(effort, tool, call), call=call), result,
+                                      answer_step(effort, result, answer, value)])
+    items = [item() for _ in range(n)]
+    for i in items[::2]:
+        del i.steps[1:]
+    return Group("calls", effort, items, tools=tools, instructions=instructions(s, 0.3),
+                 past=[item()] if s.chance(0.2) else [])
 
 
 def natural_group(s: Source, effort: str, n: int) -> Group:
@@ -186,11 +198,7 @@ def natural_group(s: Source, effort: str, n: int) -> Group:
     items = []
     for _ in range(n):
         if s.chance(0.1):
-            ask, answer = chat.exchange(s)
-            text = by_effort(effort, "No tool.", "I need no tool for this. I answer in a friendly way.",
-                             "The user writes to me. I look at the tools. I need no tool for this. I answer in a "
-                             "friendly way.")
-            items.append(Item(ask, [Output(text, answer)]))
+            items.append(sum_item(s, effort, *number_pair(s)) if s.chance(0.4) else chat.chat_item(s, effort))
             continue
         entry = s.pick(*chosen)
         values = {p: {"city": lambda: s.pick(*CITIES) if s.chance(0.6) else s.person(), "word": s.word,
@@ -214,8 +222,8 @@ def two_call_group(s: Source, effort: str, n: int) -> Group:
         first, second = s.rng.sample(tools, 2)
         wish1, call1 = request(s, first)
         result1, _, value1 = outcome(s, call1)
-        linked = [p for p, schema in second["function"]["parameters"]["properties"].items()
-                  if p in second["function"]["parameters"]["required"] and "enum" not in schema
+        properties, required = parameters_of(second)
+        linked = [p for p, schema in properties.items() if p in required and "enum" not in schema
                   and schema["type"] == ("integer" if value1.isdigit() else "string")]
         link = linked[0] if linked and s.chance(0.6) else None
         wish2, call2 = request(s, second, {link: "the result"} if link else None)

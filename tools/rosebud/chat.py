@@ -59,24 +59,24 @@ def exchange(s: Source) -> tuple[str, str]:
     return s.pick(*asks), answer
 
 
+def chat_item(s: Source, effort: str) -> Item:
+    if s.chance(0.5):
+        kind = s.pick(*KNOWN)
+        answer, asks = KNOWN[kind]
+        return Item(s.pick(*asks), [Output(by_effort(
+            effort, f"A {kind}.", f"This is a {kind}. I answer in a friendly way.",
+            f"The user writes to me. This is a {kind}. I need no sum and no table for it. I answer in a friendly way."),
+            answer)])
+    return Item(unknown_question(s), [Output(by_effort(
+        effort, "I do not know.", "This is a question that I can not answer. I say so.",
+        "The user asks me something. It is no sum and I have no table or text that says it. "
+        "This is a question that I can not answer. I say so."), UNKNOWN)])
+
+
 def chat_group(s: Source, effort: str, n: int) -> Group:
-    items = []
-    for _ in range(n):
-        if s.chance(0.5):
-            kind = s.pick(*KNOWN)
-            answer, asks = KNOWN[kind]
-            ask = s.pick(*asks)
-            analysis = by_effort(effort, f"A {kind}.", f"This is a {kind}. I answer in a friendly way.",
-                                 f"The user writes to me. This is a {kind}. I need no sum and no table for it. "
-                                 "I answer in a friendly way.")
-        else:
-            ask, answer = unknown_question(s), UNKNOWN
-            analysis = by_effort(effort, "I do not know.", "This is a question that I can not answer. I say so.",
-                                 "The user asks me something. It is no sum and I have no table or text that says it. "
-                                 "This is a question that I can not answer. I say so.")
-        items.append(Item(ask, [Output(analysis, answer)]))
     history = list(exchange_turns(s)) if s.chance(0.3) else []
-    return Group("chat", effort, items, instructions=instructions(s, 0.3), history=history)
+    return Group("chat", effort, [chat_item(s, effort) for _ in range(n)], instructions=instructions(s, 0.3),
+                 history=history)
 
 
 def exchange_turns(s: Source):

@@ -17,7 +17,7 @@ from words import Source
 
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
 # share of the tokens, and questions a group
-MIX = {"sums": (0.22, 20), "memory": (0.05, 6), "lookups": (0.37, 20), "calls": (0.13, 10), "two_calls": (0.08, 6),
+MIX = {"sums": (0.20, 20), "memory": (0.05, 6), "lookups": (0.39, 20), "calls": (0.13, 10), "two_calls": (0.08, 6),
        "schemas": (0.12, 12), "chat": (0.03, 12)}
 
 

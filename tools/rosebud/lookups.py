@@ -32,7 +32,11 @@ FILLERS_B = ["the road was quiet", "nobody spoke a word", "the wind came from th
 
 
 def lookup_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
-    return (table_group if s.chance(0.6) else text_group)(s, effort, n, max_tokens)
+    group = (table_group if s.chance(0.65) else text_group)(s, effort, n, max_tokens)
+    if len(group.items) > 1 and s.chance(0.1):  # the first question was asked before; the others follow without the table
+        first = group.items.pop(0)
+        group.past, group.shared = [Item(group.shared + first.ask, first.steps)], ""
+    return group
 
 
 def length(s: Source, max_tokens: int) -> int:
@@ -47,7 +51,7 @@ def rows_for(s: Source, tokens: int, per_row: float) -> int:
 
 
 def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
-    if s.chance(0.2):
+    if s.chance(0.33):
         return two_column_group(s, effort, n, max_tokens)
     header, row, per_row = TABLES[s.pick(*TABLES)]
     column = s.pick(*COLUMNS) if "{c}" in header + row or s.chance(0.3) else "value"

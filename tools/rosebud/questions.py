@@ -59,13 +59,32 @@ class Group:
     shared: str = ""              # the beginning of the last user message
     instructions: str = ""
     history: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # (role, text) of earlier turns
+    past: list[Item] = dataclasses.field(default_factory=list)                # answered items, after the history
     tools: list[dict] = dataclasses.field(default_factory=list)               # OpenAI form
     response_format: dict | None = None                                       # OpenAI form
 
-    def messages(self, item: Item) -> list[dict]:
-        """The API's messages up to and with the question of `item`."""
+    def messages(self, item: Item, steps: int = 0) -> list[dict]:
+        """The API's messages up to the question of `item` and the first `steps` of its steps."""
         head = [("system", self.instructions)] if self.instructions else []
-        return [{"role": r, "content": t} for r, t in head + self.history + [("user", self.shared + item.ask)]]
+        out = [{"role": role, "content": text} for role, text in head + self.history]
+        for earlier in self.past:
+            out += turn(earlier.ask, earlier.steps)
+        return out + turn(self.shared + item.ask, item.steps[:steps])
+
+
+def turn(ask: str, steps: list) -> list[dict]:
+    """The API's messages of a question and what followed."""
+    out = [{"role": "user", "content": ask}]
+    for i, step in enumerate(steps):
+        if isinstance(step, Result):
+            out.append({"role": "tool", "tool_call_id": f"call_{i - 1}_{step.name}", "content": step.text})
+        elif step.call:
+            function = {"name": step.call[0], "arguments": json.dumps(step.call[1], separators=(",", ":"))}
+            out.append({"role": "assistant", "content": None,
+                        "tool_calls": [{"id": f"call_{i}_{step.call[0]}", "type": "function", "function": function}]})
+        else:
+            out.append({"role": "assistant", "content": step.final})
+    return out
 
 
 def says(value) -> Callable[[str], bool]:
@@ -101,7 +120,8 @@ def sum_item(s: Source, effort: str, a: int, b: int) -> Item:
         carry = total // 10
     result = f"The sum backwards is {backwards(c)}."
     reverse = f"I add {a} and {b} from the right: {backwards(a)} + {backwards(b)}. "
-    analysis = by_effort(effort, result, reverse + result, reverse + "The digits: " + ", ".join(steps) + ". " + result)
+    analysis = by_effort(effort, f"{backwards(a)}+{backwards(b)}={backwards(c)}", reverse + result,
+                         reverse + "The digits: " + ", ".join(steps) + ". " + result)
     ask = s.pick(f"What is {a} + {b}?", f"What is {a}+{b}?", f"{a} + {b}", f"{a}+{b}=?", f"Add {a} and {b}.",
                  f"Please compute {a} plus {b}.", f"How much is {a} plus {b}?", f"Calculate {a} + {b}.",
                  f"What is the sum of {a} and {b}?")
@@ -119,7 +139,8 @@ def difference_item(s: Source, effort: str, a: int, b: int) -> Item:
     order = f"{b} is larger, so the result is negative. " if a < b else f"{a} is not smaller. "
     result = f"The difference backwards is {backwards(big - small, width)}."
     reverse = f"I subtract {big} - {small} from the right: {backwards(big)} - {backwards(small)}. "
-    analysis = by_effort(effort, order + result, order + reverse + result,
+    short = f"{backwards(big)}-{backwards(small)}={backwards(big - small, width)}"
+    analysis = by_effort(effort, ("negative: " if a < b else "") + short, order + reverse + result,
                          order + reverse + "The digits: " + ", ".join(steps) + ". " + result)
     ask = s.pick(f"What is {a} - {b}?", f"What is {a}-{b}?", f"{a} - {b}", f"{a}-{b}=?", f"Subtract {b} from {a}.",
                  f"Please compute {a} minus {b}.", f"How much is {a} minus {b}?", f"Calculate {a} - {b}.",

@@ -55,8 +55,9 @@ def tools_text(tools: list[dict]) -> str:
     parts = []
     for tool in tools:
         f = tool["function"]
+        takes = f"_: {type_text(f['parameters'])}" if "parameters" in f else ""
         parts.append("".join(f"// {line}\n" for line in f.get("description", "").splitlines())
-                     + f"type {f['name']} = (_: {type_text(f['parameters'])}) => any;\n\n")
+                     + f"type {f['name']} = ({takes}) => any;\n\n")
     return "# Tools\n\n## functions\n\nnamespace functions {\n\n" + "".join(parts) + "} // namespace functions"
 
 
@@ -85,6 +86,11 @@ def prefix(group: Group, date: str) -> list[str]:
         out += [START, "developer", MESSAGE, text, END]
     for role, text in group.history:
         out += [START, role] + ([CHANNEL, "final"] if role == "assistant" else []) + [MESSAGE, text, END]
+    for item in group.past:
+        out += [START, "user", MESSAGE, item.ask, END]
+        for step, result in zip(item.steps[0::2], item.steps[1::2]):
+            out += rendered_call(step, result, keep_analysis=False)
+        out += [START, "assistant", CHANNEL, "final", MESSAGE, item.steps[-1].final, END]
     return out + [START, "user", MESSAGE, group.shared]
 
 

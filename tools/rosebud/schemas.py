@@ -3,7 +3,7 @@ import json
 
 from calls import compact, field, field_value, plain
 from questions import Group, Item, Output, by_effort, instructions
-from words import Source
+from words import CITIES, COLOURS, Source
 
 
 def make_schema(s: Source, depth: int = 0, used: set | None = None) -> dict:
@@ -77,8 +77,27 @@ def told(name: str, value, joint: str) -> list[str]:
     return [f"{name}{joint}{plain(value)}"]
 
 
+NATURAL = {"name": ("string", "{}"), "age": ("integer", "is {} years old"), "city": ("string", "lives in {}"),
+           "colour": ("string", "likes {}"), "phone": ("integer", "has the phone number {}"),
+           "job": ("string", "works as {}")}
+
+
+def natural_item(s: Source, fields: list[str]) -> tuple[str, dict]:
+    """A sentence about a person, and the record of it (training only)."""
+    make = {"name": s.person, "age": lambda: s.number(2, 2), "city": lambda: s.pick(*CITIES),
+            "colour": lambda: s.pick(*COLOURS), "phone": lambda: s.number(3, 5), "job": s.word}
+    value = {f: make[f]() for f in fields}
+    parts = [NATURAL[f][1].format(value[f]) for f in fields if f != "name"]
+    sentence = f"{value['name']} " + ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1] + "."
+    return s.pick("", "Extract the data: ", "Read this: ", "Who is this? ") + sentence, value
+
+
 def schema_group(s: Source, effort: str, n: int) -> Group:
-    schema, title = make_schema(s), s.word()
+    schema, title, natural = make_schema(s), s.word(), None
+    if not s.test and s.chance(0.15):
+        natural = ["name"] + s.rng.sample(list(NATURAL)[1:], s.rng.randint(1, 4))
+        title = s.pick("person", "record", "answer", title)
+        schema = {"type": "object", "properties": {f: {"type": NATURAL[f][0]} for f in natural}, "required": natural}
     response_format = {"type": "json_schema", "json_schema": {"name": title, "schema": schema}}
     if s.chance(0.5):
         response_format["json_schema"]["description"] = s.pick(f"A {title}.", f"The data of a {title}.", "The answer.")
@@ -88,7 +107,9 @@ def schema_group(s: Source, effort: str, n: int) -> Group:
                          "I fill the fields in this order with what the user said and write nothing else.")
     items = []
     for _ in range(n):
-        if s.chance(0.2):
+        if natural and s.chance(0.8):
+            ask, value = natural_item(s, natural)
+        elif s.chance(0.2):
             value = {name: default_value(name, sub) for name, sub in schema["properties"].items()}
             ask = s.pick(f"Give me an example of a {title}.", f"Write any {title}.", f"Make up a {title}.",
                          "Give me an example.", f"An example of {title}, please.")
