@@ -17,7 +17,8 @@ from words import Source
 
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
 # share of the tokens, and questions a group
-MIX = {"sums": (0.20, 20), "memory": (0.05, 6), "lookups": (0.39, 20), "calls": (0.13, 10), "two_calls": (0.08, 6),
+MIX = {"sums": (0.18, 20), "memory": (0.05, 6), "lookups": (0.36, 20), "columns": (0.08, 20),
+       "calls": (0.12, 10), "two_calls": (0.08, 6),
        "schemas": (0.12, 12), "chat": (0.03, 12)}
 
 
@@ -58,11 +59,11 @@ class Row:
         return out
 
 
-def documents(s: Source, cap, encode, tasks=tuple(MIX), test: bool = False):
-    """Endless (head, tails, (task, effort)), the tasks in the shares of MIX; `cap()` bounds the look-ups' length."""
-    written = dict.fromkeys(tasks, 1.0)
+def documents(s: Source, cap, encode, shares: dict[str, float]):
+    """Endless (head, tails, (task, effort)), the tasks in the given shares; `cap()` bounds the look-ups' length."""
+    written = dict.fromkeys(shares, 1.0)
     while True:
-        task = min(tasks, key=lambda t: written[t] / MIX[t][0])
+        task = min(shares, key=lambda t: written[t] / shares[t])
         effort = s.rng.choice(EFFORTS)
         group = make_group(task, s, effort, MIX[task][1], cap())
         head, tails = document(group, s, encode)
@@ -86,19 +87,21 @@ def rows(source, length: int):
         yield row
 
 
-def worker(out: multiprocessing.Queue, seed, length: int, cap):
+def worker(out: multiprocessing.Queue, seed, length: int, cap, shares):
     encode = Tokenizer.load(TOKENIZER).encode
-    for row in rows(documents(Source(seed), lambda: cap.value, encode), length):
+    for row in rows(documents(Source(seed), lambda: cap.value, encode, shares), length):
         out.put(row.array())
 
 
 class Loader:
     """Batches [5, B, T] int16 from worker processes, put together by a thread."""
 
-    def __init__(self, batch: int, length: int, workers: int, seed: str):
+    def __init__(self, batch: int, length: int, workers: int, seed: str, shares: dict[str, float] | None = None):
+        shares = shares or {task: share for task, (share, _) in MIX.items()}
         self.cap = multiprocessing.Value("i", 200)
         rows_queue = multiprocessing.Queue(8 * batch)
-        self.processes = [multiprocessing.Process(target=worker, args=(rows_queue, f"{seed}-{i}", length, self.cap), daemon=True)
+        self.processes = [multiprocessing.Process(target=worker, daemon=True,
+                                                  args=(rows_queue, f"{seed}-{i}", length, self.cap, shares))
                           for i in range(workers)]
         for p in self.processes:
             p.start()
@@ -121,7 +124,7 @@ def test_rows(length: int, answers: int, seed: str = "evaluation", max_tokens: i
     """Rows of test words with at least `answers` answers a task."""
     encode, s, out = Tokenizer.load(TOKENIZER).encode, Source(seed, test=True), []
     for task in tasks:
-        count, stream = 0, rows(documents(s, lambda: max_tokens, encode, (task,)), length)
+        count, stream = 0, rows(documents(s, lambda: max_tokens, encode, {task: 1.0}), length)
         while count < answers:
             out.append(next(stream))
             count += len(out[-1].spans)

@@ -62,8 +62,8 @@ def report(model: Model, tree: Tree, rows, target: Model | None = None) -> str:
     return "\n".join(lines)
 
 
-def equal(folder: pathlib.Path, length: int = 600) -> float:
-    """Largest difference of logits to transformers' own module, both f32."""
+def equal(folder: pathlib.Path, length: int = 600) -> tuple[float, float]:
+    """Largest difference of logits to transformers' own module, both f32, and the largest logit."""
     from transformers import GptOssForCausalLM, Mxfp4Config
     theirs = GptOssForCausalLM.from_pretrained(folder, quantization_config=Mxfp4Config(dequantize=True),
                                                dtype=torch.float32, attn_implementation="eager")
@@ -74,7 +74,8 @@ def equal(folder: pathlib.Path, length: int = 600) -> float:
     zeros = torch.zeros(1, length)
     tree.set(zeros, torch.arange(length)[None], zeros)
     with torch.no_grad():
-        return (model.logits(x[0].int(), tree) - theirs(x[0].long()).logits).abs().max().item()
+        mine, other = model.logits(x[0].int(), tree), theirs(x[0].long()).logits
+    return (mine - other).abs().max().item(), other.abs().max().item()
 
 
 def main():
@@ -87,7 +88,7 @@ def main():
     a.add_argument("--length", type=int, default=8192)
     o = a.parse_args()
     if o.equal:
-        print(f"largest difference to transformers: {equal(o.model):.2e}")
+        print("largest difference to transformers: {:.1e}, largest logit {:.1f}".format(*equal(o.model)))
         return
     gpu = o.device != "cpu"
     model = export.load(o.model, torch.bfloat16 if gpu else torch.float32).to(o.device).requires_grad_(False)

@@ -51,7 +51,7 @@ def rows_for(s: Source, tokens: int, per_row: float) -> int:
 
 
 def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
-    if s.chance(0.33):
+    if not s.test and s.chance(0.33):  # asked for as the task "columns" in tests
         return two_column_group(s, effort, n, max_tokens)
     header, row, per_row = TABLES[s.pick(*TABLES)]
     column = s.pick(*COLUMNS) if "{c}" in header + row or s.chance(0.3) else "value"
@@ -70,10 +70,10 @@ def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
 
 
 def two_column_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
-    """Rows with two labelled values."""
+    """Rows with two labelled values. The choice between them is learned late: training has short ones as a task apart."""
     columns = s.rng.sample(COLUMNS, 2)
     rows = [(s.word(), s.value(), s.value()) for _ in range(rows_for(s, length(s, max_tokens), 15))]
-    row = s.pick("{0}: {3} {1}, {4} {2}", "- {0}: {3} {1}, {4} {2}", "{0}; {3}={1}; {4}={2}")
+    row, cell = s.pick(("{0}: {3} {1}, {4} {2}", " "), ("- {0}: {3} {1}, {4} {2}", " "), ("{0}; {3}={1}; {4}={2}", "="))
     lines = [row.format(*r, *columns) for r in rows]
     items = []
     for i in s.rng.sample(range(len(rows)), min(n, len(rows))):
@@ -81,7 +81,8 @@ def two_column_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
         k, v = rows[i][0], rows[i][1 + j]
         ask = s.pick(f"What is the {columns[j]} of {k}?", f"Tell me the {columns[j]} of {k}.",
                      f"Which {columns[j]} belongs to {k}?")
-        items.append(Item(ask, [Output(thought(effort, "table", columns[j], k, lines[i], v),
+        choice = f"{lines[i]} I take {columns[j]}{cell}{v}."  # the column's name right before the value, as in the line
+        items.append(Item(ask, [Output(thought(effort, "table", columns[j], k, choice, v),
                                        f"The {columns[j]} of {k} is {v}.", accepts=says(v))]))
     return Group("lookups", effort, items, shared=intro(s, "table") + "\n".join(lines) + "\n\n",
                  instructions=instructions(s, 0.2))

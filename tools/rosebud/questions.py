@@ -241,6 +241,8 @@ def noted(thing: str, value: str) -> str:
 def memory_group(s: Source, effort: str, n: int) -> Group:
     things = s.rng.sample(list(THINGS), s.rng.randint(1, 5) + 1)
     unknown, facts, history = things.pop(), {}, []
+    if not s.test and s.chance(0.15):  # nothing told yet
+        things.clear()
     for thing in things:
         facts[thing] = value = thing_value(s, THINGS[thing])
         history += [("user", told(s, thing, value)), ("assistant", noted(thing, value))]
@@ -259,7 +261,7 @@ def memory_group(s: Source, effort: str, n: int) -> Group:
             by_effort(effort, "Not told.", f"The user asks for the {unknown}. The user did not say it before.",
                       f"The user asks for the {unknown}. I look at the turns before. The user did not say it before. "
                       "So I say that I do not know it."), f"You have not told me your {unknown}.")]))
-        for thing in (unknown, s.pick(*things)):
+        for thing in [unknown] + s.rng.sample(things or [unknown], 1):
             value = thing_value(s, THINGS[thing])
             items.append(Item(told(s, thing, value), [Output(
                 by_effort(effort, "A fact.", f"The user tells me a fact: the {thing} is {value}.",
@@ -306,6 +308,8 @@ def make_group(task: str, s: Source, effort: str, items: int, max_tokens: int = 
     s.fresh()
     if task == "lookups":
         return lookups.lookup_group(s, effort, items, max_tokens)
+    if task == "columns":
+        return lookups.two_column_group(s, effort, items, min(max_tokens, 600))
     makers = {"sums": arithmetic_group, "memory": memory_group, "chat": chat.chat_group, "calls": calls.call_group,
               "two_calls": calls.two_call_group, "schemas": schemas.schema_group}
     return makers[task](s, effort, items)

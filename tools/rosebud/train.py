@@ -97,6 +97,8 @@ def options():
     a.add_argument("--seed", default="training")
     a.add_argument("--device", default="cuda")
     a.add_argument("--answers", type=int, default=300, help="answers a task in the evaluations")
+    a.add_argument("--mix", type=json.loads, help='other shares of the tasks, such as {"columns": 0.5, "sums": 0.5}')
+    a.add_argument("--eager", action="store_true", help="compile nothing: for short runs")
     a.add_argument("--log-every", type=int, default=200)
     a.add_argument("--eval-seconds", type=float, default=100)
     return a.parse_args()
@@ -106,7 +108,7 @@ def main():
     o = options()
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if o.device == "cuda" else o.device
-    loader = Loader(o.rows, o.length, o.workers, f"{o.seed}-{rank}")
+    loader = Loader(o.rows, o.length, o.workers, f"{o.seed}-{rank}", o.mix)
     loader.cap.value = o.cap_from
     if world > 1:
         torch.cuda.set_device(device)
@@ -128,13 +130,13 @@ def main():
         facts = resume(o.resume, model, optimizer)
         log("resumed", facts)
     target = export.load(o.draft_of).to(device).requires_grad_(False) if o.draft_of else None
-    compiled = device != "cpu"
+    compiled = device != "cpu" and not o.eager
     loss_of = torch.compile(draft_loss if target else answer_loss) if compiled else draft_loss if target else answer_loss
     if compiled:
         for m in filter(None, (model, target)):
             m.compile()
     tree = Tree(o.rows, o.length, device, dense=not compiled)
-    tests = test_rows(o.length, o.answers) if rank == 0 else []
+    tests = test_rows(o.length, o.answers) if rank == 0 and o.answers else []
 
     def loss_on(batch):
         x = torch.from_numpy(batch).to(device, non_blocking=True)
@@ -150,7 +152,7 @@ def main():
         loss_on(loader.next()).backward()
         for p in optimizer.parameters:
             p.grad = None
-    if compiled:
+    if device != "cpu":
         torch.cuda.synchronize()
     log(f"compiled in {time.time() - began:.0f} s; {sum(p.numel() for p in model.parameters()):,} parameters")
 
@@ -185,7 +187,7 @@ def main():
             log(f"{facts['steps']:6d} {now - began:5.0f} s  loss {torch.stack(losses).mean():.4f}  cap {loader.cap.value}  lr {rate:.5f}"
                 f"  {o.log_every * batch[0].size * world / (now - shown) / 1e6:.2f} M tok/s  waiting {loader.batches.qsize()}")
             losses, shown = [], now
-            if now - evaluated > o.eval_seconds and rank == 0:
+            if tests and now - evaluated > o.eval_seconds:
                 log(report(model, tree, tests, target))
                 evaluated = shown = time.time()
     facts["seconds"] += round(time.time() - began)
@@ -194,7 +196,8 @@ def main():
         save(o.out, model, optimizer, facts)
         export.export(model, o.out / "export")
         log("saved", json.dumps(facts))
-        log(report(model, tree, tests, target))
+        if tests:
+            log(report(model, tree, tests, target))
     if world > 1:
         torch.distributed.destroy_process_group()
 
