@@ -201,7 +201,7 @@ def natural_group(s: Source, effort: str, n: int) -> Group:
             items.append(sum_item(s, effort, *number_pair(s)) if s.chance(0.4) else chat.chat_item(s, effort))
             continue
         entry = s.pick(*chosen)
-        values = {p: {"city": lambda: s.pick(*CITIES) if s.chance(0.6) else s.person(), "word": s.word,
+        values = {p: {"city": lambda: s.pick("San Francisco", "New York", *CITIES) if s.chance(0.6) else s.person(), "word": s.word,
                       "person": lambda: s.pick(*PEOPLE) if s.chance(0.5) else s.person(),
                       "hour": lambda: s.rng.randint(1, 23), "number": lambda: s.number(1, 5)}[kind]()
                   for p, kind in entry[2].items()}

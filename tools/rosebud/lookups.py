@@ -55,7 +55,7 @@ def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
         return two_column_group(s, effort, n, max_tokens)
     header, row, per_row = TABLES[s.pick(*TABLES)]
     column = s.pick(*COLUMNS) if "{c}" in header + row or s.chance(0.3) else "value"
-    rows = [(s.word(), s.value()) for _ in range(rows_for(s, length(s, max_tokens), per_row))]
+    rows = [(k, s.value()) for k in s.keys(rows_for(s, length(s, max_tokens), per_row))]
     lines = [row.format(k=k, v=v, c=column) for k, v in rows]
     shared = intro(s, "table") + header.format(c=column) + "\n".join(lines) + "\n\n"
     items = []
@@ -72,7 +72,7 @@ def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
 def two_column_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
     """Rows with two labelled values. The choice between them is learned late: training has short ones as a task apart."""
     columns = s.rng.sample(COLUMNS, 2)
-    rows = [(s.word(), s.value(), s.value()) for _ in range(rows_for(s, length(s, max_tokens), 15))]
+    rows = [(k, s.value(), s.value()) for k in s.keys(rows_for(s, length(s, max_tokens), 15))]
     row, cell = s.pick(("{0}: {3} {1}, {4} {2}", " "), ("- {0}: {3} {1}, {4} {2}", " "), ("{0}; {3}={1}; {4}={2}", "="))
     lines = [row.format(*r, *columns) for r in rows]
     items = []

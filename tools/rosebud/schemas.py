@@ -89,7 +89,7 @@ def natural_item(s: Source, fields: list[str]) -> tuple[str, dict]:
     value = {f: make[f]() for f in fields}
     parts = [NATURAL[f][1].format(value[f]) for f in fields if f != "name"]
     sentence = f"{value['name']} " + ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1] + "."
-    return s.pick("", "Extract the data: ", "Read this: ", "Who is this? ") + sentence, value
+    return s.pick("", "Extract the data: ", "Extract: ", "Read this: ", "Who is this? ") + sentence, value
 
 
 def schema_group(s: Source, effort: str, n: int) -> Group:

@@ -59,8 +59,23 @@ class Source:
         if p < 0.1:
             return self.rng.choice(PEOPLE)
         if p < 0.15:
-            return "".join(self.rng.choices(string.ascii_lowercase, k=self.rng.randint(3, 7))).capitalize()
+            return self.odd()
+        if p < 0.2:
+            return self.rng.choice(PEOPLE) + " " + (self.odd() if p < 0.17 else self.word().capitalize())
         return self.word()
+
+    def odd(self) -> str:
+        """A capitalised string of letters; never the same twice between two calls of `fresh`."""
+        while True:
+            w = "".join(self.rng.choices(string.ascii_lowercase, k=self.rng.randint(3, 8))).capitalize()
+            if w not in self.used:
+                self.used.add(w)
+                return w
+
+    def keys(self, n: int) -> list[str]:
+        """Distinct keys of a table; in training a tenth of the tables has capitalised ones."""
+        odd = not self.test and self.chance(0.1)
+        return [(self.odd() if self.chance(0.5) else self.word().capitalize()) if odd else self.word() for _ in range(n)]
 
     def number(self, low: int, high: int) -> int:
         """A number of `low` to `high` digits, each length as likely as the others."""
