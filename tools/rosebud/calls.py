@@ -164,7 +164,8 @@ def outcome(s: Source, call: tuple[str, dict]) -> tuple[Result, str, str]:
 
 
 def answer_step(effort: str, result: Result, answer: str, value: str) -> Output:
-    analysis = by_effort(effort, f"The result is {value}.", f"The tool {result.name} gave the result {value}. I tell the user.",
+    analysis = by_effort(effort, f"The result is {value}.",
+                         f"The tool {result.name} gave the result {value}. I tell the user.",
                          f"I called {result.name} and it gave a result. The result is {value}. This is what the user "
                          "wants to know. I tell the user.")
     return Output(analysis, answer, accepts=says(value))

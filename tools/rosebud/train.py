@@ -83,7 +83,8 @@ def options():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--out", type=pathlib.Path, required=True)
     a.add_argument("--minutes", type=float, required=True, help="of training; compiling comes on top")
-    a.add_argument("--resume", type=pathlib.Path)
+    a.add_argument("--resume", type=pathlib.Path, help="the DIR of an earlier run")
+    a.add_argument("--start", type=pathlib.Path, help="begin with the weights of an exported model")
     a.add_argument("--draft-of", type=pathlib.Path)
     a.add_argument("--rows", type=int, default=10)
     a.add_argument("--length", type=int, default=8192)
@@ -124,6 +125,8 @@ def main():
 
     torch.set_float32_matmul_precision("high")
     model = Model(DRAFT if o.draft_of else ROSEBUD).to(device)
+    if o.start:
+        model.load_state_dict(export.load(o.start).state_dict())
     optimizer = Optimizer(model)
     facts = {"tokens": 0, "answer_tokens": 0, "steps": 0, "seconds": 0}
     if o.resume:
