@@ -25,9 +25,10 @@ int32_t Largest(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-bool MoreLikely(float a, int32_t a_id, float b, int32_t b_id) {
-  return a > b || (a == b && a_id < b_id);
-}
+// Orders candidates by falling logit, then by id.
+constexpr auto kMoreLikely = [](const auto& a, const auto& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+};
 
 bool HasPenalty(const SamplingParams& p) {
   return p.presence_penalty != 0 || p.frequency_penalty != 0 || p.repetition_penalty != 1;
@@ -122,54 +123,45 @@ int32_t Sampler::PickFromFew(const SampleRow& row, float largest) {
   candidates_.clear();
   for (size_t id = 0; id < logits_.size(); ++id) {
     const float scaled = (logits_[id] - largest) * inverse_temperature;
-    // Of no weight, so it is never drawn; it would only take up a place of top_k.
-    if (!(scaled >= bound) || ExpWeight(scaled) == 0) continue;
-    candidates_.push_back({logits_[id], static_cast<int32_t>(id)});
+    const uint64_t weight = scaled >= bound ? ExpWeight(scaled) : 0;
+    if (weight == 0) continue;  // never drawn; it would only take up a place of top_k
+    candidates_.push_back({logits_[id], static_cast<int32_t>(id), weight});
   }
-  const auto before = [](const Candidate& a, const Candidate& b) {
-    return MoreLikely(a.logit, a.id, b.logit, b.id);
-  };
   if (p.top_k > 0 && p.top_k < static_cast<int64_t>(candidates_.size())) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + p.top_k, candidates_.end(), before);
+    std::nth_element(candidates_.begin(), candidates_.begin() + p.top_k, candidates_.end(),
+                     kMoreLikely);
     candidates_.resize(p.top_k);
   }
-  if (p.top_p < 1) KeepTopP(p.top_p, largest, inverse_temperature);
+  if (p.top_p < 1) KeepTopP(p.top_p);
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
-  const auto weight = [&](const Candidate& c) {
-    return ExpWeight((c.logit - largest) * inverse_temperature);
-  };
   uint64_t total = 0;
-  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
   const uint64_t target = DrawTarget(DrawWord(row.seed, row.history.size()), total);
   uint64_t sum = 0;
   for (const Candidate& candidate : candidates_) {
-    sum += weight(candidate);
+    sum += candidate.weight;
     if (sum > target) return candidate.id;
   }
   ROSE_CHECK(false, "target ", target, " of ", total, " was not reached");
   return 0;
 }
 
-void Sampler::KeepTopP(double top_p, float largest, float inverse_temperature) {
-  const auto weight = [&](const Candidate& c) {
-    return ExpWeight((c.logit - largest) * inverse_temperature);
-  };
+void Sampler::KeepTopP(double top_p) {
   uint64_t total = 0;
-  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
   const double wanted = top_p * static_cast<double>(total);
   uint64_t sum = 0;
-  // The nucleus is small as a rule, so only as much is sorted as it takes.
+  // The nucleus is small as a rule, so the order is made piece by piece, as far as it takes.
   size_t sorted = 0;
   for (size_t kept = 0; kept < candidates_.size(); ++kept) {
     if (kept == sorted) {
       sorted = std::min(candidates_.size(), std::max<size_t>(64, sorted * 8));
-      std::partial_sort(candidates_.begin() + kept, candidates_.begin() + sorted, candidates_.end(),
-                        [](const Candidate& a, const Candidate& b) {
-                          return MoreLikely(a.logit, a.id, b.logit, b.id);
-                        });
+      const auto first = candidates_.begin() + kept, last = candidates_.begin() + sorted;
+      std::nth_element(first, last, candidates_.end(), kMoreLikely);
+      std::sort(first, last, kMoreLikely);
     }
-    sum += weight(candidates_[kept]);
+    sum += candidates_[kept].weight;
     if (static_cast<double>(sum) >= wanted) {
       candidates_.resize(kept + 1);
       return;
@@ -188,13 +180,10 @@ void Sampler::AddLogprobs(const SampleRow& row, SampledToken& token) {
   token.logprob = logprob(logits_[token.id]);
   candidates_.clear();
   for (size_t id = 0; id < logits_.size(); ++id) {
-    if (logits_[id] > kExcluded) candidates_.push_back({logits_[id], static_cast<int32_t>(id)});
+    if (logits_[id] > kExcluded) candidates_.push_back({logits_[id], static_cast<int32_t>(id), 0});
   }
   const size_t top = std::min<size_t>(row.params->logprobs, candidates_.size());
-  std::partial_sort(candidates_.begin(), candidates_.begin() + top, candidates_.end(),
-                    [](const Candidate& a, const Candidate& b) {
-                      return MoreLikely(a.logit, a.id, b.logit, b.id);
-                    });
+  std::partial_sort(candidates_.begin(), candidates_.begin() + top, candidates_.end(), kMoreLikely);
   for (size_t i = 0; i < top; ++i) {
     token.top.push_back({.id = candidates_[i].id, .logprob = logprob(candidates_[i].logit)});
   }

@@ -40,6 +40,7 @@ class Sampler {
   struct Candidate {
     float logit = 0;
     int32_t id = 0;
+    uint64_t weight = 0;  // of the draw
   };
 
   void Adjust(const SampleRow& row);
@@ -47,7 +48,7 @@ class Sampler {
   int32_t Pick(const SampleRow& row, int32_t best);
   int32_t PickFromAll(const SampleRow& row, float largest);
   int32_t PickFromFew(const SampleRow& row, float largest);
-  void KeepTopP(double top_p, float largest, float inverse_temperature);
+  void KeepTopP(double top_p);
   void AddLogprobs(const SampleRow& row, SampledToken& token);
 
   std::vector<float> logits_;      // [vocab] adjusted
