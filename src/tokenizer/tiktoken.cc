@@ -69,6 +69,7 @@ Result<Vocabulary> ParseRanks(std::string_view text) {
                            "; o200k_base has ", kO200kTokens,
                            " without gaps, so the file is cut short or of another vocabulary");
   }
+  ROSE_RETURN_IF_ERROR(tokens.Index());
   return tokens;
 }
 

@@ -159,6 +159,9 @@ Status AddVocabulary(const JsonValue& model, const ByteLetters& letters, BpePart
       return InvalidArgument("model.vocab: \"", Excerpt(key), "\": ", status.message());
     }
   }
+  if (const Status status = parts.tokens.Index(); !status.ok()) {
+    return InvalidArgument("model.vocab: ", status.message());
+  }
   return Status();
 }
 

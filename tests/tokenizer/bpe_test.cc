@@ -17,6 +17,7 @@ Vocabulary Letters(const std::vector<std::string>& more) {
     EXPECT_TRUE(tokens.Add(std::string(1, static_cast<char>(byte)), byte).ok());
   }
   for (size_t i = 0; i < more.size(); ++i) EXPECT_TRUE(tokens.Add(more[i], 256 + i).ok());
+  EXPECT_TRUE(tokens.Index().ok());
   return tokens;
 }
 
@@ -112,14 +113,16 @@ TEST(Vocabulary, RefusesWhatCannotBe) {
   Vocabulary tokens;
   EXPECT_TRUE(tokens.Add("a", 5).ok());
   EXPECT_EQ(tokens.Add("b", 5).message(), "two tokens have the id 5");
-  EXPECT_EQ(tokens.Add("a", 6).message(), "tokens 5 and 6 are the same bytes");
   EXPECT_EQ(tokens.Add("", 6).message(), "token 6 is empty");
   EXPECT_FALSE(tokens.Add("c", -1).ok());
   EXPECT_FALSE(tokens.Add("c", Vocabulary::kMaxTokens).ok());
+  EXPECT_TRUE(tokens.Index().ok());
   EXPECT_EQ(tokens.Find("a"), 5);
   EXPECT_EQ(tokens.Find("c"), -1);
   EXPECT_EQ(tokens.Bytes(4), "");
   EXPECT_EQ(tokens.ids(), 6);
+  EXPECT_TRUE(tokens.Add("a", 6).ok());
+  EXPECT_EQ(tokens.Index().message(), "tokens 5 and 6 are the same bytes");
 }
 
 TEST(Vocabulary, TokensOfManyLengthsAreFound) {
@@ -128,8 +131,13 @@ TEST(Vocabulary, TokensOfManyLengthsAreFound) {
   for (int length = 1; length <= 100; ++length) {
     ASSERT_TRUE(tokens.Add(std::string_view(text).substr(0, length), 3 * length).ok());
   }
+  ASSERT_TRUE(tokens.Index().ok());
+  EXPECT_EQ(tokens.Find(text + "x"), -1);
   for (int length = 1; length <= 100; ++length) {
     EXPECT_EQ(tokens.Find(std::string_view(text).substr(0, length)), 3 * length);
+    std::string other = text.substr(0, length);
+    other[length / 2] = 'y';
+    EXPECT_EQ(tokens.Find(other), -1);
     EXPECT_EQ(tokens.Bytes(3 * length).size(), static_cast<size_t>(length));
   }
 }

@@ -68,11 +68,16 @@ TEST(Case065, DamagedRanksAreRefused) {
             "it has 0 ranks up to -1; o200k_base has 199998 without gaps, so the file is "
             "cut short or of another vocabulary");
   EXPECT_NE(error(whole.substr(0, whole.size() / 2)), "");
+  std::string gap = whole;  // without the second line
+  gap.erase(gap.find('\n') + 1, gap.find('\n', gap.find('\n') + 1) - gap.find('\n'));
+  EXPECT_EQ(error(gap).substr(0, 32), "it has 199997 ranks up to 199997");
   EXPECT_EQ(error("IQ== 0\nIg= 1\n"), "line 2: expected a token in base64, a space and its rank");
   EXPECT_EQ(error("IQ==\n"), "line 1: expected a token in base64, a space and its rank");
   EXPECT_EQ(error("IQ== \n"), "line 1: the rank is not a whole number");
   EXPECT_EQ(error("IQ== 0x\n"), "line 1: the rank is not a whole number");
-  EXPECT_EQ(error("IQ== 0\nIQ== 1\n"), "line 2: tokens 0 and 1 are the same bytes");
+  std::string twice = whole;  // the first token also has the second's rank
+  twice.replace(twice.find('\n') + 1, 4, twice, 0, 4);
+  EXPECT_EQ(error(twice), "tokens 0 and 1 are the same bytes");
   EXPECT_EQ(error("IQ== 0\nIg== 0\n"), "line 2: two tokens have the id 0");
   EXPECT_EQ(error("==== 0\n"), "line 1: expected a token in base64, a space and its rank");
   // One letter of the last token: still a vocabulary, but not the published one.

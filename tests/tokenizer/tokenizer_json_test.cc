@@ -148,6 +148,15 @@ TEST(TokenizerJson, SpecialsMayAlsoStandInTheVocabulary) {
   EXPECT_EQ((*tokenizer)->EncodeWithSpecials("\u4f60"), (TokenIds{301}));
 }
 
+TEST(TokenizerJson, TheLongestSpecialThatStartsThereWins) {
+  const auto tokenizer = Parse([](JsonValue& root) {
+    At(root, {"added_tokens"}) =
+        ParseJson(R"([{"id": 300, "content": "<<"}, {"id": 301, "content": "<<<a"}])").value();
+  });
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->EncodeWithSpecials("<<<a<<<b<<"), (TokenIds{301, 300, '<', 'b', 300}));
+}
+
 TEST(TokenizerJson, RefusesBadVocabulary) {
   ExpectRefused("model.vocab is missing",
                 [](JsonValue& root) { At(root, {"model", "vocab"}) = JsonValue(); });
