@@ -109,6 +109,7 @@ Result<bool> Serve(const ServeOptions& options) {
     if (count > 1 || !serving) std::_Exit(count > 1 ? 1 : 0);
     stop.Set();
   });
+  std::signal(SIGPIPE, SIG_IGN);  // a closed log or terminal is no reason to stop serving
   RaiseDescriptorLimit();
   ROSE_ASSIGN_OR_RETURN(AccessLog log, AccessLog::Open(options.access_log));
   ApiService service;

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/json.h"
+#include "tokenizer/tokenizer.h"
+
 namespace rose {
 namespace {
 
@@ -27,29 +30,38 @@ std::string Milliseconds(double ms) {
   return text.data();
 }
 
+// JSON whatever the bytes are.
+std::string Quote(std::string_view bytes) {
+  Utf8Stream valid;
+  std::string text = valid.Push(bytes);
+  text += valid.Finish();
+  std::string quoted;
+  AppendJsonString(quoted, text);
+  return quoted;
+}
+
 }  // namespace
 
 std::string FormatAccessLine(const AccessRecord& record, int64_t unix_ms) {
   // A path is whatever a client sent.
   constexpr size_t kMaxPath = 200;
-  std::string line =
-      StrCat(R"({"time":")", Timestamp(unix_ms), R"(","request_id":)", JsonQuote(record.request_id),
-             R"(,"remote":)", JsonQuote(record.remote), R"(,"method":)", JsonQuote(record.method),
-             R"(,"path":)", JsonQuote(std::string_view(record.path).substr(0, kMaxPath)),
-             R"(,"status":)", record.status, R"(,"bytes_in":)", record.request_bytes,
-             R"(,"bytes_out":)", record.response_bytes);
+  std::string line = StrCat(
+      R"({"time":")", Timestamp(unix_ms), R"(","request_id":)", Quote(record.request_id),
+      R"(,"remote":)", Quote(record.remote), R"(,"method":)", Quote(record.method), R"(,"path":)",
+      Quote(std::string_view(record.path).substr(0, kMaxPath)), R"(,"status":)", record.status,
+      R"(,"bytes_in":)", record.request_bytes, R"(,"bytes_out":)", record.response_bytes);
   if (record.first_byte_ms >= 0)
     line += R"(,"first_byte_ms":)" + Milliseconds(record.first_byte_ms);
   line += R"(,"total_ms":)" + Milliseconds(record.total_ms);
   if (record.client_left) line += R"(,"client_left":true)";
   const RequestStats& stats = record.stats;
-  if (!stats.model.empty()) line += R"(,"model":)" + JsonQuote(stats.model);
+  if (!stats.model.empty()) line += R"(,"model":)" + Quote(stats.model);
   if (stats.prompt_tokens >= 0) line += StrCat(R"(,"prompt_tokens":)", stats.prompt_tokens);
   if (stats.cached_tokens >= 0) line += StrCat(R"(,"cached_tokens":)", stats.cached_tokens);
   if (stats.completion_tokens >= 0) {
     line += StrCat(R"(,"completion_tokens":)", stats.completion_tokens);
   }
-  if (!stats.finish.empty()) line += R"(,"finish":)" + JsonQuote(stats.finish);
+  if (!stats.finish.empty()) line += R"(,"finish":)" + Quote(stats.finish);
   return line + "}";
 }
 

@@ -69,7 +69,7 @@ void ApiService::SetReady(Engine& engine, ApiContext context) {
 const ApiService::Backend* ApiService::RequireBackend(const Writer& writer) const {
   const Backend* backend = ready_;
   if (backend == nullptr) {
-    writer->Send(BusyResponse(503, "The model is still being loaded."));
+    writer->Send(ErrorResponse(503, "The model is still being loaded."));
   }
   return backend;
 }
@@ -77,7 +77,7 @@ const ApiService::Backend* ApiService::RequireBackend(const Writer& writer) cons
 void ApiService::Health(HttpRequest, Writer writer) {
   const Backend* backend = RequireBackend(writer);
   if (backend == nullptr) return;
-  if (draining_) return writer->Send(BusyResponse(503, "The server is shutting down."));
+  if (draining_) return writer->Send(ErrorResponse(503, "The server is shutting down."));
   if (!backend->engine.healthy()) {
     return writer->Send(ErrorResponse(503, "The engine has failed; restart the server."));
   }

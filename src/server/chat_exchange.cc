@@ -32,18 +32,6 @@ std::string JoinEvents(const std::vector<std::string>& chunks) {
 
 }  // namespace
 
-HttpResponse ErrorResponse(const ApiError& error) {
-  HttpResponse response{.status = error.http_status, .body = ErrorBody(error)};
-  if (error.http_status == 429 || error.http_status == 503) {
-    response.headers.emplace_back("Retry-After", "1");
-  }
-  return response;
-}
-
-HttpResponse BusyResponse(int status, std::string_view message) {
-  return ErrorResponse(ApiError{status, std::string(message), "", ""});
-}
-
 void ChatExchange::WatchClient() {
   // Weak: the connection keeps the callback, and this keeps the connection.
   writer_->OnDisconnect([weak = weak_from_this()] {

@@ -15,10 +15,6 @@
 
 namespace rose {
 
-// The JSON body and status of an error; 429 and 503 get a Retry-After.
-HttpResponse ErrorResponse(const ApiError& error);
-HttpResponse BusyResponse(int status, std::string_view message);
-
 // Shared by the worker that prepares it and the engine's callbacks; whoever lets go last ends the
 // request. All but Prepare run on the HTTP server's thread.
 class ChatExchange : public std::enable_shared_from_this<ChatExchange> {

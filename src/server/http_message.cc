@@ -4,8 +4,9 @@
 #include <array>
 #include <cctype>
 #include <ctime>
-#include <random>
+#include <utility>
 
+#include "api/chat_completions.h"
 #include "base/check.h"
 
 namespace rose {
@@ -63,27 +64,6 @@ std::string_view Reason(int status) {
   return "Unknown";
 }
 
-// The type names of spec E.12.
-std::string_view ErrorType(int status) {
-  switch (status) {
-    case 401:
-      return "AuthenticationError";
-    case 404:
-      return "NotFoundError";
-    case 422:
-      return "UnprocessableEntityError";
-    case 429:
-      return "RateLimitError";
-    case 500:
-      return "InternalServerError";
-    case 501:
-      return "NotImplementedError";
-    case 503:
-      return "ServiceUnavailableError";
-  }
-  return "BadRequestError";
-}
-
 std::string HttpDate() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -100,24 +80,6 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
-
 }  // namespace
 
 std::string_view FindHeader(const HttpHeaders& headers, std::string_view name) {
@@ -127,15 +89,16 @@ std::string_view FindHeader(const HttpHeaders& headers, std::string_view name) {
   return {};
 }
 
-HttpResponse ErrorResponse(int status, std::string_view message, std::string_view param,
-                           std::string_view code) {
-  HttpResponse response;
-  response.status = status;
-  response.body =
-      StrCat(R"({"error":{"message":)", JsonQuote(message), R"(,"type":")", ErrorType(status),
-             R"(","param":)", param.empty() ? "null" : JsonQuote(param), R"(,"code":)",
-             code.empty() ? "null" : JsonQuote(code), "}}");
+HttpResponse ErrorResponse(const ApiError& error) {
+  HttpResponse response{.status = error.http_status, .body = ErrorBody(error)};
+  if (error.http_status == 429 || error.http_status == 503) {
+    response.headers.emplace_back("Retry-After", "1");
+  }
   return response;
+}
+
+HttpResponse ErrorResponse(int status, std::string message) {
+  return ErrorResponse(ApiError{.http_status = status, .message = std::move(message)});
 }
 
 std::string FormatHead(const HttpResponse& response, std::string_view request_id,
@@ -177,39 +140,12 @@ std::string PercentDecode(std::string_view text) {
   return out;
 }
 
-std::string JsonQuote(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    const size_t length = Utf8Length(text.substr(i));
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-    } else if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      out += {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
-    } else {
-      out += text.substr(i, length);
-    }
-    i += std::max<size_t>(length, 1);
-  }
-  return out + "\"";
-}
-
 std::string UsableRequestId(std::string_view offered) {
   const bool usable =
       !offered.empty() && offered.size() <= 128 &&
       std::all_of(offered.begin(), offered.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (usable) return std::string(offered);
-  constexpr char kHex[] = "0123456789abcdef";
-  std::random_device random;
-  std::string id;
-  for (int word = 0; word < 4; ++word) {
-    unsigned bits = random();
-    for (int digit = 0; digit < 8; ++digit, bits >>= 4) id += kHex[bits & 15];
-  }
-  return id;
+  return RandomHex();
 }
 
 }  // namespace rose

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/error.h"
+
 namespace rose {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -34,9 +36,9 @@ struct HttpResponse {
   std::string body = {};
 };
 
-// The JSON error of the API (spec E.12): `param` and `code` may be empty (null).
-HttpResponse ErrorResponse(int status, std::string_view message, std::string_view param = {},
-                           std::string_view code = {});
+// Status and JSON body of an error (spec E.12); 429 and 503 get a Retry-After.
+HttpResponse ErrorResponse(const ApiError& error);
+HttpResponse ErrorResponse(int status, std::string message);
 
 // Status line and headers up to the empty line. `framing` is the line that says how the body ends,
 // such as "Content-Length: 5" or "Transfer-Encoding: chunked"; may be empty.
@@ -47,8 +49,6 @@ std::string FormatChunk(std::string_view data);
 
 // "%2F" -> "/"; what is no escape stays as it is.
 std::string PercentDecode(std::string_view text);
-// `text` in double quotes, with escapes. Invalid UTF-8 becomes U+FFFD.
-std::string JsonQuote(std::string_view text);
 // `offered` if it is 1 to 128 printable ASCII characters without a space, else 32 random hex
 // digits.
 std::string UsableRequestId(std::string_view offered);

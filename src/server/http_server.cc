@@ -182,9 +182,8 @@ void HttpServer::Core::OnAccepted(tcp::socket socket) {
   auto connection = std::make_shared<HttpConnection>(std::move(socket), context_);
   all_.emplace(connection.get(), connection);
   if (++open_ <= config_.max_connections) return connection->Start();
-  HttpResponse busy = ErrorResponse(503, "The server has too many connections; try again later.");
-  busy.headers.emplace_back("Retry-After", "1");
-  connection->StartRefusing(std::move(busy));
+  connection->StartRefusing(
+      ErrorResponse(503, "The server has too many connections; try again later."));
 }
 
 void HttpServer::Core::OnClosed(HttpConnection* connection) {

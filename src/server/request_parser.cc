@@ -41,9 +41,9 @@ RequestParser::RequestParser(const HttpLimits& limits)
 
 RequestParser::~RequestParser() = default;
 
-void RequestParser::Fail(int status, std::string_view message) {
+void RequestParser::Fail(int status, std::string message) {
   stage_ = Stage::kFailed;
-  error_ = ErrorResponse(status, message);
+  error_ = ErrorResponse(status, std::move(message));
 }
 
 size_t RequestParser::Push(std::string_view bytes) {

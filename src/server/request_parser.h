@@ -38,7 +38,7 @@ class RequestParser {
  private:
   void CheckHeader();
   void TakeHeader();
-  void Fail(int status, std::string_view message);
+  void Fail(int status, std::string message);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
