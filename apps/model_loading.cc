@@ -22,7 +22,7 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                      "Folder of the checkpoint (default: the shipped model, rosebud)");
   command
       .add_option("--precision", options.precision,
-                  "exact: f32 throughout on a CPU. fast: operands may be rounded to bf16")
+                  "exact: f32 throughout on a CPU. fast: the KV cache is bf16")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
   command.add_option("--device", options.device, "Where to compute")

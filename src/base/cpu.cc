@@ -14,8 +14,6 @@ std::string_view CpuIsaName(CpuIsa isa) {
       return "avx2";
     case CpuIsa::kAvx512:
       return "avx512";
-    case CpuIsa::kAvx512Bf16:
-      return "avx512bf16";
   }
   ROSE_CHECK(false, "isa ", static_cast<int>(isa));
 }
@@ -31,12 +29,12 @@ CpuIsa DetectCpuIsa() {
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return CpuIsa::kAvx2;
   }
-  return __builtin_cpu_supports("avx512bf16") ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
+  return CpuIsa::kAvx512;
 }
 
 std::vector<CpuIsa> AvailableCpuIsas() {
   std::vector<CpuIsa> isas;
-  for (CpuIsa isa : {CpuIsa::kScalar, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16}) {
+  for (CpuIsa isa : {CpuIsa::kScalar, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
     if (isa <= DetectCpuIsa()) isas.push_back(isa);
   }
   return isas;

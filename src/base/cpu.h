@@ -10,13 +10,12 @@ namespace rose {
 
 // Levels of vector instructions, each one including those before it.
 enum class CpuIsa {
-  kScalar,      // what every x86-64 has
-  kAvx2,        // AVX2, FMA, F16C
-  kAvx512,      // AVX-512 F, BW, DQ, VL
-  kAvx512Bf16,  // inner products of bf16 pairs
+  kScalar,  // what every x86-64 has
+  kAvx2,    // AVX2, FMA, F16C
+  kAvx512,  // AVX-512 F, BW, DQ, VL
 };
 
-std::string_view CpuIsaName(CpuIsa isa);  // "scalar", "avx2", "avx512", "avx512bf16"
+std::string_view CpuIsaName(CpuIsa isa);  // "scalar", "avx2", "avx512"
 // The highest level that this machine and its operating system offer.
 CpuIsa DetectCpuIsa();
 // The detected level, capped at `cap` (a name from above; empty = no cap). An unknown name, or one

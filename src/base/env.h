@@ -8,7 +8,7 @@ namespace rose {
 
 struct Environment {
   // ROSE_CPU_ISA: caps the vector instructions of the cpu-fast ops, for tests and measurements:
-  // scalar, avx2, avx512 or avx512bf16. Empty = what the machine has.
+  // scalar, avx2 or avx512. Empty = what the machine has.
   std::string cpu_isa;
 };
 

@@ -178,7 +178,8 @@ inline void ExpectNear(const std::vector<float>& actual, const std::vector<float
   EXPECT_LT(std::fabs(1 - std::sqrt(aa / bb)), std::sqrt(bound));
 }
 
-// The bound of an op's result against the reference: f32 sums, or operands rounded to bf16.
+// The bound of an op's result against the reference: f32 sums, or keys and values
+// rounded to bf16.
 inline double BoundOf(Precision precision) {
   return precision == Precision::kExact ? 1e-10 : 1e-4;
 }

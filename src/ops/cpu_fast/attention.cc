@@ -145,18 +145,18 @@ Tensor CpuFastOps::PagedAttention(const Tensor& qkv, const AttentionShape& shape
   pool_.Run(static_cast<int64_t>(items.size()), [&](int64_t item, int thread) {
     const StepSeq& seq = *items[item].seq;
     const int64_t row = seq.first_row + items[item].row;
-    exact_->attention({.shape = shape,
-                       .kv_head = items[item].kv_head,
-                       .rows = std::min(kTileRows, seq.rows - items[item].row),
-                       .position = seq.start + items[item].row,
-                       .q = qkv.data<float>() + row * qkv.dim(1),
-                       .q_stride = qkv.dim(1),
-                       .out = out.data<float>() + row * out.dim(1),
-                       .out_stride = out.dim(1),
-                       .sinks = sinks.empty() ? nullptr : sink_values.data<float>(),
-                       .kv = &kv,
-                       .pages = seq.pages[kv.group].data(),
-                       .scratch = scratch.data<float>() + thread * scratch_floats});
+    kernels_->attention({.shape = shape,
+                         .kv_head = items[item].kv_head,
+                         .rows = std::min(kTileRows, seq.rows - items[item].row),
+                         .position = seq.start + items[item].row,
+                         .q = qkv.data<float>() + row * qkv.dim(1),
+                         .q_stride = qkv.dim(1),
+                         .out = out.data<float>() + row * out.dim(1),
+                         .out_stride = out.dim(1),
+                         .sinks = sinks.empty() ? nullptr : sink_values.data<float>(),
+                         .kv = &kv,
+                         .pages = seq.pages[kv.group].data(),
+                         .scratch = scratch.data<float>() + thread * scratch_floats});
   });
   return out;
 }

@@ -3,14 +3,13 @@
 namespace rose {
 namespace {
 
-const KernelTable& ExactKernels(CpuIsa isa) {
+const KernelTable& KernelsFor(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kScalar:
       return kScalarKernels;
     case CpuIsa::kAvx2:
       return kAvx2Kernels;
     case CpuIsa::kAvx512:
-    case CpuIsa::kAvx512Bf16:
       return kAvx512Kernels;
   }
   ROSE_CHECK(false, "isa ", static_cast<int>(isa));
@@ -20,8 +19,7 @@ const KernelTable& ExactKernels(CpuIsa isa) {
 
 CpuFastOps::CpuFastOps(const CpuFastConfig& config)
     : pool_(config.threads > 0 ? config.threads : AvailableCpus()),
-      exact_(&ExactKernels(config.isa)),
-      gemm_(exact_),
+      kernels_(&KernelsFor(config.isa)),
       kv_dtype_(config.precision == Precision::kFast ? DType::kBf16 : DType::kF32) {
   ROSE_CHECK(config.isa <= DetectCpuIsa(), "this machine has no ", CpuIsaName(config.isa));
 }

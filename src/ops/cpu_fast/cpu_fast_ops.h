@@ -1,8 +1,7 @@
 // CpuFastOps: the op set for real work on a CPU. Threads and vector instructions chosen at run
 // time; weights stay as the checkpoint has them and are decoded in registers.
 //
-// At Precision::kExact all is f32. At kFast the KV cache is bf16, and where the machine multiplies
-// bf16 pairs, so are the operands of Gemm and the experts; the router stays f32.
+// All is f32, but at Precision::kFast the KV cache, which is bf16 there.
 #pragma once
 
 #include <memory>
@@ -31,7 +30,7 @@ class CpuFastOps : public OpSet {
 
   std::string_view name() const override { return "cpu-fast"; }
   DType kv_dtype() const override { return kv_dtype_; }
-  CpuIsa isa() const { return gemm_->isa; }
+  CpuIsa isa() const { return kernels_->isa; }
   int threads() const { return pool_.threads(); }
 
   // cpu_fast_ops.cc
@@ -72,17 +71,11 @@ class CpuFastOps : public OpSet {
     int64_t use_end = 0;
   };
 
-  // gemm.cc
-  // x [rows, cols] as the kernels of `table` want it: as it is, or rounded to bf16.
-  Tensor Operands(const Tensor& x, const KernelTable& table);
-  Tensor GemmWith(const KernelTable& table, const Tensor& x, const Weight& weight,
-                  const Weight& bias);
   // experts.cc
   void PlanExperts(const Routing& routing, int64_t experts, int64_t rows);
 
   ThreadPool pool_;
-  const KernelTable* exact_;  // f32 kernels of the level
-  const KernelTable* gemm_;   // those for Gemm and experts: exact_, or the bf16 ones
+  const KernelTable* kernels_;
   DType kv_dtype_;
   HostArena arena_;
   HostKvMemory kv_;

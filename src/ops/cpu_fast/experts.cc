@@ -15,7 +15,7 @@ constexpr int64_t kPanelUses = 24;
 }  // namespace
 
 Routing CpuFastOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
-  const Tensor logits = GemmWith(*exact_, x, weight, bias);
+  const Tensor logits = Gemm(x, weight, bias);
   const int64_t tokens = logits.dim(0);
   const int64_t experts = logits.dim(1);
   ROSE_CHECK(top_k >= 1 && top_k <= experts, "top ", top_k, " of ", experts, " experts");
@@ -64,33 +64,34 @@ Tensor CpuFastOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const 
   ROSE_CHECK_EQ(rows.value % 2, 0);
   const int64_t inter = rows.value / 2;
   Tensor out = arena_.Take(DType::kF32, {tokens.value, top_k.value, inter});
-  const Tensor operands = Operands(x, *gemm_);
-  const int64_t row_bytes = hidden.value * ElementBytes(operands.dtype());
+  const int64_t scratch_floats = kGemmScratchRows * hidden.value;
+  const Tensor scratch = arena_.Take(DType::kF32, {pool_.threads(), scratch_floats});
   PlanExperts(routing, experts.value, rows.value);
 
-  pool_.Run(static_cast<int64_t>(parts_.size()), [&](int64_t item, int) {
+  pool_.Run(static_cast<int64_t>(parts_.size()), [&](int64_t item, int thread) {
     const ExpertPart& part = parts_[item];
     const int64_t part_rows = part.row_end - part.row_begin;
     const int64_t uses = part.use_end - part.use_begin;
     float gate_up[kPanelUses * kPanelRows];
-    const void* in[kPanelUses];
+    const float* in[kPanelUses];
     float* to[kPanelUses];
     for (int64_t u = 0; u < uses; ++u) {
       const int64_t token = uses_[part.use_begin + u] / top_k.value;
-      in[u] = static_cast<const char*>(operands.raw()) + token * row_bytes;
+      in[u] = x.data<float>() + token * hidden.value;
       to[u] = gate_up + u * kPanelRows;
     }
-    gemm_->gemm({.matrix = MatrixOf(weight, part.expert),
-                 .row_begin = part.row_begin,
-                 .row_end = part.row_end,
-                 .tokens = uses,
-                 .x = in,
-                 .out = to,
-                 .bias = static_cast<const uint8_t*>(bias.data.raw()) +
-                         part.expert * rows.value * sizeof(Bf16)});
+    kernels_->gemm({.matrix = MatrixOf(weight, part.expert),
+                    .row_begin = part.row_begin,
+                    .row_end = part.row_end,
+                    .tokens = uses,
+                    .x = in,
+                    .out = to,
+                    .bias = static_cast<const uint8_t*>(bias.data.raw()) +
+                            part.expert * rows.value * sizeof(Bf16),
+                    .scratch = scratch.data<float>() + thread * scratch_floats});
     for (int64_t u = 0; u < uses; ++u) {
-      exact_->swiglu(to[u], part_rows / 2, activation,
-                     out.data<float>() + uses_[part.use_begin + u] * inter + part.row_begin / 2);
+      kernels_->swiglu(to[u], part_rows / 2, activation,
+                       out.data<float>() + uses_[part.use_begin + u] * inter + part.row_begin / 2);
     }
   });
   return out;
@@ -107,26 +108,27 @@ Tensor CpuFastOps::ExpertsDown(const Tensor& x, const Routing& routing, const We
   // Every expert's answer apart, then summed by slot: the order of a sum must not depend on which
   // expert has which number.
   const Tensor answers = arena_.Take(DType::kF32, {tokens.value, top_k.value, hidden.value});
-  const Tensor operands = Operands(x, *gemm_);
-  const int64_t row_bytes = inter.value * ElementBytes(operands.dtype());
+  const int64_t scratch_floats = kGemmScratchRows * inter.value;
+  const Tensor scratch = arena_.Take(DType::kF32, {pool_.threads(), scratch_floats});
   PlanExperts(routing, experts.value, hidden.value);
-  pool_.Run(static_cast<int64_t>(parts_.size()), [&](int64_t item, int) {
+  pool_.Run(static_cast<int64_t>(parts_.size()), [&](int64_t item, int thread) {
     const ExpertPart& part = parts_[item];
-    const void* in[kPanelUses];
+    const float* in[kPanelUses];
     float* to[kPanelUses];
     for (int64_t u = 0; u < part.use_end - part.use_begin; ++u) {
       const int64_t use = uses_[part.use_begin + u];
-      in[u] = static_cast<const char*>(operands.raw()) + use * row_bytes;
+      in[u] = x.data<float>() + use * inter.value;
       to[u] = answers.data<float>() + use * hidden.value + part.row_begin;
     }
-    gemm_->gemm({.matrix = MatrixOf(weight, part.expert),
-                 .row_begin = part.row_begin,
-                 .row_end = part.row_end,
-                 .tokens = part.use_end - part.use_begin,
-                 .x = in,
-                 .out = to,
-                 .bias = static_cast<const uint8_t*>(bias.data.raw()) +
-                         part.expert * hidden.value * sizeof(Bf16)});
+    kernels_->gemm({.matrix = MatrixOf(weight, part.expert),
+                    .row_begin = part.row_begin,
+                    .row_end = part.row_end,
+                    .tokens = part.use_end - part.use_begin,
+                    .x = in,
+                    .out = to,
+                    .bias = static_cast<const uint8_t*>(bias.data.raw()) +
+                            part.expert * hidden.value * sizeof(Bf16),
+                    .scratch = scratch.data<float>() + thread * scratch_floats});
   });
 
   Tensor out = arena_.Take(DType::kF32, {tokens.value, hidden.value});

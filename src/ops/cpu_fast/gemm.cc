@@ -20,57 +20,42 @@ int64_t Panels(int64_t n, int64_t panel) {
 
 }  // namespace
 
-Tensor CpuFastOps::Operands(const Tensor& x, const KernelTable& table) {
-  if (table.x_dtype == DType::kF32) return x;
-  Tensor out = arena_.Take(DType::kBf16, {x.elements()});
-  const int64_t part = 1 << 14;
-  pool_.Run(Panels(x.elements(), part), [&](int64_t item, int) {
-    const int64_t begin = item * part;
-    table.to_bf16(x.data<float>() + begin, std::min(part, x.elements() - begin),
-                  out.data<Bf16>() + begin);
-  });
-  return out;
-}
-
 Tensor CpuFastOps::Gemm(const Tensor& x, const Weight& weight, const Weight& bias) {
-  return GemmWith(*gemm_, x, weight, bias);
-}
-
-Tensor CpuFastOps::GemmWith(const KernelTable& table, const Tensor& x, const Weight& weight,
-                            const Weight& bias) {
   Dim tokens{"tokens"}, rows{"rows"}, cols{"cols"};
   ExpectShape("x", x, DType::kF32, {&tokens, &cols});
   ExpectShape("weight", weight, {&rows, &cols});
   if (!bias.empty()) ExpectShape("bias", bias, {&rows});
   Tensor out = arena_.Take(DType::kF32, {tokens.value, rows.value});
-  const Tensor operands = Operands(x, table);
-  const int64_t row_bytes = cols.value * ElementBytes(operands.dtype());
+  const int64_t scratch_floats = kGemmScratchRows * cols.value;
+  const Tensor scratch = arena_.Take(DType::kF32, {pool_.threads(), scratch_floats});
 
-  const auto run = [&](int64_t row_begin, int64_t row_end, int64_t token_begin, int64_t token_end) {
-    const void* in[kPanelTokens];
+  const auto run = [&](int64_t row_begin, int64_t row_end, int64_t token_begin, int64_t token_end,
+                       int thread) {
+    const float* in[kPanelTokens];
     float* to[kPanelTokens];
     for (int64_t t = token_begin; t < token_end; ++t) {
-      in[t - token_begin] = static_cast<const char*>(operands.raw()) + t * row_bytes;
+      in[t - token_begin] = x.data<float>() + t * cols.value;
       to[t - token_begin] = out.data<float>() + t * rows.value + row_begin;
     }
-    table.gemm({.matrix = MatrixOf(weight, 0),
-                .row_begin = row_begin,
-                .row_end = row_end,
-                .tokens = token_end - token_begin,
-                .x = in,
-                .out = to,
-                .bias = static_cast<const uint8_t*>(bias.data.raw())});
+    kernels_->gemm({.matrix = MatrixOf(weight, 0),
+                    .row_begin = row_begin,
+                    .row_end = row_end,
+                    .tokens = token_end - token_begin,
+                    .x = in,
+                    .out = to,
+                    .bias = static_cast<const uint8_t*>(bias.data.raw()),
+                    .scratch = scratch.data<float>() + thread * scratch_floats});
   };
   const bool is_small = tokens.value * rows.value * cols.value <= kSmallGemm;
   const int64_t panel_rows = is_small ? std::max<int64_t>(1, rows.value) : kPanelRows;
   const int64_t row_panels = Panels(rows.value, panel_rows);
   // Neighbouring items share their rows, which are then still near.
   const int64_t token_panels = Panels(tokens.value, kPanelTokens);
-  pool_.Run(row_panels * token_panels, [&](int64_t item, int) {
+  pool_.Run(row_panels * token_panels, [&](int64_t item, int thread) {
     const int64_t row = item / token_panels * panel_rows;
     const int64_t token = item % token_panels * kPanelTokens;
     run(row, std::min(rows.value, row + panel_rows), token,
-        std::min(tokens.value, token + kPanelTokens));
+        std::min(tokens.value, token + kPanelTokens), thread);
   });
   return out;
 }

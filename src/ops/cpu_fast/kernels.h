@@ -25,15 +25,19 @@ struct MatrixView {
 // Matrix `expert` of a weight (0 for a plain one).
 MatrixView MatrixOf(const Weight& weight, int64_t expert);
 
+// Rows that GemmTask::scratch has room for.
+inline constexpr int64_t kGemmScratchRows = 4;
+
 // out[t][r] = x[t] . row (row_begin + r) + bias, for r in [0, row_end - row_begin).
 struct GemmTask {
   MatrixView matrix;
   int64_t row_begin = 0;
   int64_t row_end = 0;
   int64_t tokens = 0;
-  const void* const* x = nullptr;  // [tokens] -> [cols], F32, or BF16 where the table says so
-  float* const* out = nullptr;     // [tokens] -> [row_end - row_begin]
-  const uint8_t* bias = nullptr;   // BF16 [rows], or null
+  const float* const* x = nullptr;  // [tokens] -> [cols]
+  float* const* out = nullptr;      // [tokens] -> [row_end - row_begin]
+  const uint8_t* bias = nullptr;    // BF16 [rows], or null
+  float* scratch = nullptr;         // [kGemmScratchRows, cols]
 };
 
 // Attention of `rows` consecutive rows of one sequence, for one kv head.
@@ -56,10 +60,7 @@ int64_t AttentionScratch(const AttentionShape& shape, int64_t rows);
 
 struct KernelTable {
   CpuIsa isa = CpuIsa::kScalar;
-  DType x_dtype = DType::kF32;  // of GemmTask::x
   void (*gemm)(const GemmTask& task) = nullptr;
-  // x [n] -> out [n], rounded to nearest even; null where x_dtype is F32.
-  void (*to_bf16)(const float* x, int64_t n, Bf16* out) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   // gate_up [2 * inter], interleaved -> out [inter].
   void (*swiglu)(const float* gate_up, int64_t inter, const SwiGlu& activation,
@@ -72,6 +73,5 @@ struct KernelTable {
 extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
-extern const KernelTable kAvx512Bf16Kernels;  // gemm and to_bf16 alone
 
 }  // namespace rose

@@ -26,9 +26,9 @@ Tensor CpuFastOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
   ExpectShape("norm weight", weight, {&hidden});
   Tensor out = arena_.Take(DType::kF32, {tokens.value, hidden.value});
   for (int64_t t = 0; t < tokens.value; ++t) {
-    exact_->rms_norm(x.data<float>() + t * hidden.value,
-                     static_cast<const uint8_t*>(weight.data.raw()), hidden.value, eps,
-                     out.data<float>() + t * hidden.value);
+    kernels_->rms_norm(x.data<float>() + t * hidden.value,
+                       static_cast<const uint8_t*>(weight.data.raw()), hidden.value, eps,
+                       out.data<float>() + t * hidden.value);
   }
   return out;
 }

@@ -1,0 +1,191 @@
+// rose bench: measures on this machine. One line of JSON for each result on standard output.
+#include "bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+
+#include "base/json.h"
+#include "commands.h"
+#include "engine/model_executor.h"
+#include "ops/cpu_fast/cpu_fast_ops.h"
+
+namespace rose {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct DecodeOptions {
+  ModelOptions model;
+  std::vector<int64_t> users = {1, 16};
+  int64_t prompt = 64;   // tokens of every user's prompt
+  int64_t tokens = 256;  // that every user gets
+  int64_t runs = 5;
+};
+
+// What one run of all users took.
+struct DecodeRun {
+  double prompt_tokens_per_s = 0;  // from the first request to the last first token
+  double tokens_per_s = 0;         // while all users decode
+  double ms_per_step = 0;          // one step gives every user a token
+};
+
+// Collects the events of all users; called on the engine's thread.
+class Meter {
+ public:
+  explicit Meter(int64_t users) : got_(users, 0) {}
+
+  void Take(int64_t user, const TokenEvent& event) {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    if (got_[user] == 0 && !event.tokens.empty() && ++started_ == std::ssize(got_)) {
+      all_started_ = now;
+      tokens_ = 0;
+    } else if (started_ == std::ssize(got_) && finished_ == 0) {
+      tokens_ += std::ssize(event.tokens);
+      last_ = now;
+    }
+    got_[user] += std::ssize(event.tokens);
+    if (event.finish == FinishReason::kNone) return;
+    if (event.finish != FinishReason::kLength) error_ = StrCat("a request failed: ", event.error);
+    ++finished_;
+    changed_.notify_one();
+  }
+
+  Result<DecodeRun> Wait(Clock::time_point begin, int64_t prompt_tokens) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return finished_ == std::ssize(got_); });
+    if (!error_.empty()) return Status(StatusCode::kInternal, error_);
+    const std::chrono::duration<double> prefill = all_started_ - begin;
+    const std::chrono::duration<double> decode = last_ - all_started_;
+    const double users = static_cast<double>(got_.size());
+    return DecodeRun{static_cast<double>(prompt_tokens) / prefill.count(),
+                     static_cast<double>(tokens_) / decode.count(),
+                     decode.count() * 1000 * users / static_cast<double>(tokens_)};
+  }
+
+ private:
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<int64_t> got_;  // tokens of every user
+  int64_t started_ = 0;       // users with a first token
+  int64_t finished_ = 0;
+  int64_t tokens_ = 0;  // between the last user's first token and the first end
+  Clock::time_point all_started_, last_;
+  std::string error_;
+};
+
+Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& options, int64_t users) {
+  EngineConfig config;
+  config.max_running = users;
+  config.max_context = options.prompt + options.tokens;
+  ROSE_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> pages,
+      PlanKvPages(*loaded.model, *loaded.ops, config, std::numeric_limits<int64_t>::max()));
+  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(*loaded.model, *loaded.ops, pages));
+  Meter meter(users);  // outlives the engine, which calls it
+  const auto engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
+  const Clock::time_point begin = Clock::now();
+  for (int64_t user = 0; user < users; ++user) {
+    Request request;
+    for (int64_t i = 0; i < options.prompt; ++i) {
+      // Different for every user and without a pattern.
+      const uint64_t mixed =
+          (static_cast<uint64_t>(user * options.prompt + i) + 1) * 0x9e3779b97f4a7c15u;
+      request.prompt.push_back(static_cast<int32_t>((mixed >> 33) % loaded.model->info().vocab));
+    }
+    request.max_tokens = options.tokens;
+    request.sampling.temperature = 0;
+    request.on_event = [&meter, user](const TokenEvent& event) { meter.Take(user, event); };
+    ROSE_ASSIGN_OR_RETURN(const RequestId id, engine->Submit(std::move(request)));
+    (void)id;
+  }
+  return meter.Wait(begin, users * options.prompt);
+}
+
+void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_t users,
+                 std::vector<DecodeRun> runs) {
+  std::sort(runs.begin(), runs.end(),
+            [](const DecodeRun& a, const DecodeRun& b) { return a.tokens_per_s > b.tokens_per_s; });
+  double prompt_best = 0;
+  for (const DecodeRun& run : runs) prompt_best = std::max(prompt_best, run.prompt_tokens_per_s);
+  std::printf(
+      "{\"bench\": \"decode\", %s, \"users\": %lld, \"prompt_tokens\": %lld, \"tokens\": %lld, "
+      "\"tokens_per_s\": %.1f, \"ms_per_step\": %.3f, \"prompt_tokens_per_s\": %.1f, "
+      "\"median_tokens_per_s\": %.1f, \"runs\": %zu}\n",
+      MachineJson(loaded, options.model).c_str(), static_cast<long long>(users),
+      static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
+      runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best,
+      runs[runs.size() / 2].tokens_per_s, runs.size());
+  std::fflush(stdout);
+}
+
+Status RunDecode(const DecodeOptions& options) {
+  ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
+  for (int64_t users : options.users) {
+    std::vector<DecodeRun> runs;
+    for (int64_t i = 0; i < options.runs; ++i) {
+      ROSE_ASSIGN_OR_RETURN(DecodeRun run, RunUsers(loaded, options, users));
+      runs.push_back(run);
+    }
+    PrintDecode(loaded, options, users, std::move(runs));
+  }
+  return {};
+}
+
+void AddDecode(CLI::App& bench, int& exit_code) {
+  auto options = std::make_shared<DecodeOptions>();  // shared with the callback
+  CLI::App* command =
+      bench.add_subcommand("decode", "Tokens a second through the engine, for several users");
+  AddModelOptions(*command, options->model);
+  command->add_option("--users", options->users, "Numbers of users, each measured")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--prompt", options->prompt, "Tokens of each user's prompt")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--tokens", options->tokens, "Tokens that each user gets")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--runs", options->runs, "Runs; the best is reported, and the median")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->callback([options, &exit_code] {
+    if (const Status status = RunDecode(*options); !status.ok()) exit_code = ReportFailure(status);
+  });
+}
+
+}  // namespace
+
+std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options) {
+  const std::filesystem::path folder = loaded.checkpoint->folder();
+  std::string json = "\"model\": ";
+  AppendJsonString(json,
+                   (folder.has_filename() ? folder : folder.parent_path()).filename().string());
+  json +=
+      StrCat(", \"ops\": \"", loaded.ops->name(), "\", \"precision\": \"", options.precision, "\"");
+  if (const auto* cpu = dynamic_cast<const CpuFastOps*>(loaded.ops.get())) {
+    json +=
+        StrCat(", \"threads\": ", cpu->threads(), ", \"isa\": \"", CpuIsaName(cpu->isa()), "\"");
+  }
+  return json;
+}
+
+void AddBench(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed on this machine");
+  bench->require_subcommand(1);
+  bench->footer(
+      "Examples:\n"
+      "  rose bench decode models/rosebud --users 1,16\n"
+      "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
+      "  rose bench ops models/rosebud --rows 1,16,512");
+  AddDecode(*bench, exit_code);
+  AddBenchOps(*bench, exit_code);
+}
+
+}  // namespace rose

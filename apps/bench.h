@@ -1,0 +1,18 @@
+// What the measurements of `rose bench` share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "model_loading.h"
+
+namespace rose {
+
+// The members of a result line that say what was measured and where: model, ops, precision, threads
+// and level of instructions.
+std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
+
+// `rose bench ops` (bench_ops.cc).
+void AddBenchOps(CLI::App& bench, int& exit_code);
+
+}  // namespace rose
