@@ -82,10 +82,11 @@ ROSE_INLINE float Largest(Vec a) {
 }
 
 // e^x = 2^n e^r with |r| <= ln(2)/2: r by subtracting n ln(2) in two parts, e^r by its Taylor
-// polynomial of degree 7 (relative error below 1e-8 before rounding). Below -87 the result stays at
-// e^-87 = 1.6e-38; above 89 it is infinite; NaN stays NaN.
+// polynomial of degree 7 (relative error below 1e-8 before rounding). Infinite above 89; NaN stays
+// NaN.
 ROSE_INLINE Vec Exp(Vec x) {
-  x = Max(Set1(-87.0f), Min(Set1(89.0f), x));
+  const Vec is_zero = _mm256_cmp_ps(x, Set1(-80.0f), _CMP_LT_OQ);
+  x = Max(Set1(-80.0f), Min(Set1(89.0f), x));
   const Vec n =
       _mm256_round_ps(Mul(x, Set1(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   Vec r = Fma(n, Set1(-0.693359375f), x);
@@ -99,7 +100,8 @@ ROSE_INLINE Vec Exp(Vec x) {
   p = Fma(p, r, Set1(1.0f));
   p = Fma(p, r, Set1(1.0f));
   const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-  return Mul(p, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+  const Vec scale = _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+  return _mm256_andnot_ps(is_zero, Mul(p, scale));
 }
 
 // even and odd elements of a then b.

@@ -73,7 +73,7 @@ ROSE_INLINE Vec Max(Vec a, Vec b) {
   return Each([&](int i) { return a.at[i] > b.at[i] ? a.at[i] : b.at[i]; });
 }
 ROSE_INLINE Vec Exp(Vec a) {
-  return Each([&](int i) { return std::exp(a.at[i]); });
+  return Each([&](int i) { return a.at[i] < -80.0f ? 0.0f : std::exp(a.at[i]); });
 }
 ROSE_INLINE float Sum(Vec a) {
   return (a.at[0] + a.at[2]) + (a.at[1] + a.at[3]);
