@@ -146,6 +146,8 @@ Status Conversation::Ask(std::string_view question, AnswerPrinter& printer) {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - first;
   const double rate = taken.count() > 0 ? (tokens - first_tokens) / taken.count() : 0;
   printer.Note(Summary(tokens, rate, event.finish));
+  // A turn that was cut before its answer began is not remembered: half a thought would mislead.
+  if (answer.content.empty()) return Status();
   messages_.push_back(chat.messages.back());
   messages_.push_back(std::move(answer));
   return Status();

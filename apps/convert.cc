@@ -125,7 +125,8 @@ void AddConvert(CLI::App& app, int& exit_code) {
   command->add_option("--to", options->to, "Format of the experts' weights")
       ->required()
       ->check(CLI::IsMember(names));
-  command->add_option("--out", options->out, "Folder to make (default: DIR-FORMAT)");
+  command->add_option("--out", options->out, "Folder to make (default: DIR-FORMAT)")
+      ->check([](const std::string& out) { return out.empty() ? "a folder is needed" : ""; });
   command->add_flag("--strict", options->strict,
                     "Fail, and leave nothing, if a weight would change by a single bit");
   command->add_flag("--json", options->json, "The summary as one JSON object");

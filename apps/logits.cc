@@ -101,7 +101,18 @@ Status WriteLogits(const std::string& path, const std::vector<float>& logits, in
   return {};
 }
 
+// A device, a pipe or a link would be replaced by the file, so that they are refused.
+Status CheckOut(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  if (path.empty() ||
+      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
+    return InvalidArgument("--out: '", path, "' is not a file that can be written");
+  return Status();
+}
+
 Status RunLogits(LogitsOptions options) {
+  ROSE_RETURN_IF_ERROR(CheckOut(options.out));
   ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
   const ModelInfo& info = loaded.model->info();
   ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,

@@ -1,6 +1,9 @@
 // rose: serves OpenAI's gpt-oss models. Each command lives in a file of its name.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <vector>
 
 #include "commands.h"
 
@@ -33,13 +36,24 @@ int main(int argc, char** argv) {
   rose::AddChat(app, exit_code);
   rose::AddServe(app, exit_code);
   rose::AddTokenize(app, exit_code);
+  const std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {
+    std::fprintf(stderr, "rose: there is no command '%s'; rose --help lists them\n", argv[1]);
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    exit_code = app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "rose: this is a fault of rose: %s\n", failure.what());
     return 1;
+  }
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    std::fprintf(stderr, "rose: the output could not be written in full\n");
+    if (exit_code == 0) exit_code = 1;
   }
   return exit_code;
 }

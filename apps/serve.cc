@@ -145,6 +145,7 @@ Result<bool> Serve(const ServeOptions& options) {
 void AddHttpOptions(CLI::App& command, ServeOptions& options) {
   HttpServerConfig& http = options.http;
   command.add_option("--host", http.host, "Address to listen on; 0.0.0.0 for all")
+      ->check([](const std::string& host) { return host.empty() ? "an address is needed" : ""; })
       ->capture_default_str();
   command.add_option("--port", http.port, "Port to listen on; 0 for any free one")
       ->check(CLI::Range(0, 65535))

@@ -86,7 +86,8 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
       .add_option("--kv-memory", options.kv_bytes,
                   "Memory of the KV cache, such as 512M or 4G (default: 2G, or a quarter of what "
                   "is free)")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
 }
 
 Result<ServingModel> LoadServingModel(const ServingOptions& options) {
@@ -100,6 +101,13 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   const Model& weights = *model.loaded.model;
   ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
   ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));
+  for (int32_t id : model.format->stop_ids()) {
+    if (id >= weights.info().vocab) {
+      return InvalidArgument(folder,
+                             ": the tokenizer is not this model's: it ends an answer with id ", id,
+                             ", the model has ", weights.info().vocab, " ids");
+    }
+  }
   const int64_t kv_bytes = KvBytes(options);
   ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
                         PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));

@@ -82,12 +82,13 @@ class Converter {
 
   // Everything up to the rename. On failure the caller calls Discard.
   Result<ConvertSummary> Run() {
+    ROSE_RETURN_IF_ERROR(RefuseForeignFolder());
     std::error_code error;
     fs::create_directories(partial_, error);
     if (error) return IoError(partial_, ": cannot make the folder: ", error.message());
     Result<ConvertJournal> journal =
         ConvertJournal::Open(partial_, Identity(checkpoint_, options_));
-    is_locked_out_ = !journal.ok() && journal.status().code() == StatusCode::kUnavailable;
+    is_foreign_ = !journal.ok() && journal.status().code() == StatusCode::kUnavailable;
     if (!journal.ok()) return journal.status();
     journal_.emplace(std::move(journal).value());
     Status status = WriteShards();
@@ -100,12 +101,28 @@ class Converter {
   }
 
   void Discard() {
-    if (is_locked_out_) return;  // the folder is another run's
+    if (is_foreign_) return;
     std::error_code ignored;
     fs::remove_all(partial_, ignored);
   }
 
  private:
+  // What stands under the temporary name and is not the work of an earlier run is never touched.
+  Status RefuseForeignFolder() {
+    std::error_code ignored;
+    const fs::file_status status = fs::symlink_status(partial_, ignored);
+    if (!fs::exists(status)) return Status();
+    const fs::path journal = fs::path(partial_) / ConvertJournal::kName;
+    if (fs::is_directory(status) && (fs::is_empty(partial_, ignored) ||
+                                     fs::is_regular_file(fs::symlink_status(journal, ignored)))) {
+      return Status();
+    }
+    is_foreign_ = true;
+    return InvalidArgument(partial_,
+                           ": the conversion needs this name, and something else has it; ",
+                           "rename or remove it");
+  }
+
   Status WriteShards() {
     done_bytes_ = 0;
     resumed_ = journal_->done();
@@ -280,7 +297,7 @@ class Converter {
   const ConvertPlan plan_;
   const std::string partial_;
   std::optional<ConvertJournal> journal_;
-  bool is_locked_out_ = false;
+  bool is_foreign_ = false;  // the folder is not this run's to change
   int64_t resumed_ = 0;
   int64_t done_bytes_ = 0;
 };

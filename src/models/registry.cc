@@ -53,7 +53,7 @@ Result<std::unique_ptr<Model>> CreateModel(std::string_view config_json) {
   }
   return Unsupported("config.json: architecture \"", architecture.substr(0, 100),
                      "\" is not supported; known: ", known,
-                     " (docs/adding-a-model.md says how to add one)");
+                     " (CONTRIBUTING.md says where a new one goes)");
 }
 
 }  // namespace rose

@@ -395,6 +395,29 @@ TEST(ConvertTest, StartsAnewWhenTheWorkLeftIsNotItsOwn) {
   EXPECT_EQ(Files(out), Files(work.path() + "/right"));
 }
 
+TEST(ConvertTest, NeverTouchesWhatIsNotItsOwn) {
+  CheckpointFolder work;
+  const std::vector<TensorSpec> table = GptOssTable({});
+  const std::string out = work.path() + "/out", partial = out + ".partial";
+  const auto expect_refusal = [&](const std::string& precious) {
+    const Result<ConvertSummary> summary = Convert({kToyA, "bf16", out}, table);
+    ASSERT_FALSE(summary.ok());
+    EXPECT_EQ(summary.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_SAYS(summary.status().message(), "something else has it");
+    EXPECT_EQ(Text(precious), "precious");
+    EXPECT_FALSE(fs::exists(out));
+  };
+  fs::create_directories(partial);
+  WriteText(partial + "/letter", "precious");
+  expect_refusal(partial + "/letter");
+  fs::rename(partial, work.path() + "/elsewhere");
+  fs::create_directory_symlink(work.path() + "/elsewhere", partial);
+  expect_refusal(work.path() + "/elsewhere/letter");
+  fs::remove(partial);
+  WriteText(partial, "precious");
+  expect_refusal(partial);
+}
+
 TEST(ConvertTest, TwoAtOnceDoNotMix) {
   CheckpointFolder work;
   const std::vector<TensorSpec> table = GptOssTable({});
