@@ -8,6 +8,7 @@
 #   make tsan     build and test with ThreadSanitizer
 #   make fuzz     each fuzz target for SECONDS_EACH seconds (60)
 #   make cuda     compile the CUDA sources (no GPU needed)
+#   make quality  how well the shipped model answers, and how often its draft agrees
 #   make format   lay out all sources
 #
 # JOBS=N bounds how many compilers and tests run side by side.
@@ -16,7 +17,7 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 JOBS ?= $(shell nproc)
 SECONDS_EACH ?= 60
 
-.PHONY: run test build check asan tsan fuzz cuda format setup setup-dev headers
+.PHONY: run test build check asan tsan fuzz cuda quality format setup setup-dev headers
 .DEFAULT_GOAL := build
 
 setup:
@@ -48,6 +49,9 @@ asan tsan: setup
 	@cmake --preset $@ --log-level=NOTICE
 	@$(FIXED_ADDRESSES) cmake --build --preset $@ -j $(JOBS)
 	@$(FIXED_ADDRESSES) ctest --preset $@ -j $(JOBS)
+
+quality: build
+	@scripts/quality.sh
 
 fuzz: setup-dev
 	$(call configure-and-build,fuzz)
