@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "api/chat_completions.h"
+
 namespace rose {
 namespace {
 
@@ -33,14 +35,6 @@ class Inbox {
   std::condition_variable changed_;
   std::deque<TokenEvent> events_;
 };
-
-std::string Today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  std::array<char, 16> text{};
-  return std::string(text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &local));
-}
 
 // Shows events and gathers the message that they make.
 void Show(const std::vector<ChatEvent>& events, AnswerPrinter& printer, ChatMessage& message) {
@@ -93,7 +87,7 @@ ChatRequest Conversation::RequestOf(std::string_view question) const {
   asked.content = question;
   chat.messages.push_back(std::move(asked));
   chat.effort = options_.effort;
-  chat.date = Today();
+  chat.date = UtcDate(std::time(nullptr));
   return chat;
 }
 

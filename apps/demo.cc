@@ -64,7 +64,7 @@ Status Ask(const DemoTarget& target, AnswerPrinter& printer) {
 }
 
 void PrintHowToGoOn(const DemoTarget& target) {
-  const std::string url = StrCat("http://", target.host, ":", target.port, "/v1");
+  const std::string url = BaseUrl(target.host, target.port);
   std::printf("\n%s\n\n", Bold("Ask it yourself:", stdout).c_str());
   std::printf("  curl %s/chat/completions -H 'Content-Type: application/json' \\\n    -d '%s'\n\n",
               url.c_str(), RequestBody(target, "").c_str());
@@ -80,6 +80,11 @@ void PrintHowToGoOn(const DemoTarget& target) {
 }
 
 }  // namespace
+
+std::string BaseUrl(const std::string& host, int port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return StrCat("http://", is_ipv6 ? "[" + host + "]" : host, ":", port, "/v1");
+}
 
 Status RunDemo(const DemoTarget& target) {
   AnswerPrinter printer;

@@ -15,6 +15,9 @@ struct DemoTarget {
   std::string model;
 };
 
+// "http://127.0.0.1:8000/v1"; an IPv6 address gets its brackets.
+std::string BaseUrl(const std::string& host, int port);
+
 // The question, the answer as it streams (stdout), then a curl line and a Python snippet.
 Status RunDemo(const DemoTarget& target);
 

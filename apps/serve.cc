@@ -124,9 +124,9 @@ Result<bool> Serve(const ServeOptions& options) {
   const ApiContext context = MakeContext(model, options);
   service.SetReady(*model.engine, context);
   serving = true;
-  std::fprintf(stderr, "%s\nrose %s serves '%s' at http://%s:%d/v1 (Ctrl-C stops)\n",
-               model.summary.c_str(), ROSE_VERSION, context.models.front().c_str(),
-               options.http.host.c_str(), server->port());
+  std::fprintf(stderr, "%s\nrose %s serves '%s' at %s (Ctrl-C stops)\n", model.summary.c_str(),
+               ROSE_VERSION, context.models.front().c_str(),
+               BaseUrl(options.http.host, server->port()).c_str());
   Status shown;
   if (options.demo) {
     shown =

@@ -107,6 +107,14 @@ TEST(Serve, SaysThatThePortIsInUse) {
                                  "another with --port\n");
 }
 
+TEST(Serve, PutsAnIpv6AddressInBrackets) {
+  Program serve({"serve", kModel, "--host", "::1", "--port", "0"});
+  if (!serve.WaitForError("(Ctrl-C stops)")) GTEST_SKIP() << "no IPv6 here: " << serve.errors();
+  EXPECT_NE(serve.errors().find("http://[::1]:"), std::string::npos) << serve.errors();
+  serve.Signal(SIGTERM);
+  EXPECT_EQ(serve.Wait(), 0);
+}
+
 TEST(Serve, DemonstratesWithoutATerminal) {
   Program demo({"serve", kModel, "--demo"});
   EXPECT_EQ(demo.Wait(), 0) << demo.errors();
