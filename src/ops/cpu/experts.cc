@@ -5,6 +5,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dot.h"
 #include "ops/expert_math.h"
+#include "ops/host_rows.h"
 #include "quant/codec.h"
 #include "tensor/expect_shape.h"
 
@@ -32,18 +33,7 @@ std::vector<std::vector<Use>> GroupByExpert(const Routing& routing, int64_t expe
 }  // namespace
 
 Routing CpuOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
-  const Tensor logits = Gemm(x, weight, bias);
-  const int64_t tokens = logits.dim(0);
-  const int64_t experts = logits.dim(1);
-  ROSE_CHECK(top_k >= 1 && top_k <= experts, "top ", top_k, " of ", experts, " experts");
-  Routing routing{arena_.Take(DType::kI32, {tokens, top_k}),
-                  arena_.Take(DType::kF32, {tokens, top_k})};
-  for (int64_t t = 0; t < tokens; ++t) {
-    SelectExperts({logits.data<float>() + t * experts, static_cast<size_t>(experts)},
-                  {routing.experts.data<int32_t>() + t * top_k, static_cast<size_t>(top_k)},
-                  {routing.weights.data<float>() + t * top_k, static_cast<size_t>(top_k)});
-  }
-  return routing;
+  return RouteRows(Gemm(x, weight, bias), top_k, arena_);
 }
 
 Tensor CpuOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,

@@ -1,9 +1,9 @@
 // Ops that work row by row: embedding, norms, gathering.
-#include <algorithm>
 #include <cmath>
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dot.h"
+#include "ops/host_rows.h"
 #include "quant/codec.h"
 #include "tensor/expect_shape.h"
 
@@ -38,26 +38,12 @@ Tensor CpuOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
 }
 
 Tensor CpuOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight, float eps) {
-  Dim tokens{"tokens"}, hidden{"hidden"};
-  ExpectShape("residual", residual, DType::kF32, {&tokens, &hidden});
-  ExpectShape("delta", delta, DType::kF32, {&tokens, &hidden});
-  float* sum = residual.data<float>();
-  const float* add = delta.data<float>();
-  for (int64_t i = 0; i < residual.elements(); ++i) sum[i] += add[i];
+  AddRows(residual, delta);
   return RmsNorm(residual, weight, eps);
 }
 
 Tensor CpuOps::GatherRows(const Tensor& x, std::span<const int32_t> rows) {
-  Dim tokens{"tokens"}, cols{"cols"};
-  ExpectShape("x", x, DType::kF32, {&tokens, &cols});
-  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(rows.size()), cols.value});
-  float* to = out.data<float>();
-  for (int32_t row : rows) {
-    ROSE_CHECK(row >= 0 && row < tokens.value, "row ", row, " of ", tokens.value);
-    std::copy_n(x.data<float>() + row * cols.value, cols.value, to);
-    to += cols.value;
-  }
-  return out;
+  return CopyRows(x, rows, arena_);
 }
 
 }  // namespace rose

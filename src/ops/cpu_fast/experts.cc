@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/cpu_fast/cpu_fast_ops.h"
-#include "ops/expert_math.h"
+#include "ops/host_rows.h"
 #include "tensor/expect_shape.h"
 
 namespace rose {
@@ -15,18 +15,7 @@ constexpr int64_t kPanelUses = 24;
 }  // namespace
 
 Routing CpuFastOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
-  const Tensor logits = Gemm(x, weight, bias);
-  const int64_t tokens = logits.dim(0);
-  const int64_t experts = logits.dim(1);
-  ROSE_CHECK(top_k >= 1 && top_k <= experts, "top ", top_k, " of ", experts, " experts");
-  Routing routing{arena_.Take(DType::kI32, {tokens, top_k}),
-                  arena_.Take(DType::kF32, {tokens, top_k})};
-  for (int64_t t = 0; t < tokens; ++t) {
-    SelectExperts({logits.data<float>() + t * experts, static_cast<size_t>(experts)},
-                  {routing.experts.data<int32_t>() + t * top_k, static_cast<size_t>(top_k)},
-                  {routing.weights.data<float>() + t * top_k, static_cast<size_t>(top_k)});
-  }
-  return routing;
+  return RouteRows(Gemm(x, weight, bias), top_k, arena_);
 }
 
 // Fills uses_ and parts_.

@@ -1,7 +1,7 @@
 // Ops that work row by row. One thread: they are short beside the matrices.
-#include <algorithm>
 
 #include "ops/cpu_fast/cpu_fast_ops.h"
+#include "ops/host_rows.h"
 #include "quant/codec.h"
 #include "tensor/expect_shape.h"
 
@@ -35,26 +35,12 @@ Tensor CpuFastOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
 
 Tensor CpuFastOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
                               float eps) {
-  Dim tokens{"tokens"}, hidden{"hidden"};
-  ExpectShape("residual", residual, DType::kF32, {&tokens, &hidden});
-  ExpectShape("delta", delta, DType::kF32, {&tokens, &hidden});
-  float* sum = residual.data<float>();
-  const float* add = delta.data<float>();
-  for (int64_t i = 0; i < residual.elements(); ++i) sum[i] += add[i];
+  AddRows(residual, delta);
   return RmsNorm(residual, weight, eps);
 }
 
 Tensor CpuFastOps::GatherRows(const Tensor& x, std::span<const int32_t> rows) {
-  Dim tokens{"tokens"}, cols{"cols"};
-  ExpectShape("x", x, DType::kF32, {&tokens, &cols});
-  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(rows.size()), cols.value});
-  float* to = out.data<float>();
-  for (int32_t row : rows) {
-    ROSE_CHECK(row >= 0 && row < tokens.value, "row ", row, " of ", tokens.value);
-    std::copy_n(x.data<float>() + row * cols.value, cols.value, to);
-    to += cols.value;
-  }
-  return out;
+  return CopyRows(x, rows, arena_);
 }
 
 }  // namespace rose
