@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "request/token_constraint.h"
 
 namespace rose {
 
@@ -56,6 +59,7 @@ struct Request {
   int64_t min_tokens = 0;       // stop ids are not drawn before this many tokens
   std::vector<int32_t> stop_ids;
   SamplingParams sampling;
+  std::shared_ptr<TokenConstraint> constraint;  // this request's own; null = none
   // Called on the engine's thread, in order; must not block or call the engine.
   std::function<void(const TokenEvent&)> on_event;
 };
