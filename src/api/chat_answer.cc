@@ -110,8 +110,18 @@ ChatCall WithoutPrompt(ChatCall call) {
 struct ChatAnswer::State {
   struct Choice {
     ChatChoice choice;
-    Message message;         // not streamed
-    bool role_sent = false;  // streamed
+    Message message;                              // not streamed
+    bool role_sent = false;                       // streamed
+    int64_t last_reasoning = -1, last_text = -1;  // the message that last spoke in each field
+
+    // Several messages of a field are joined by line ends.
+    void Join(ChoiceDelta& delta) {
+      const bool reasoning = delta.kind == ChoiceDelta::Kind::kReasoning;
+      if ((!reasoning && delta.kind != ChoiceDelta::Kind::kContent) || delta.text.empty()) return;
+      int64_t& last = reasoning ? last_reasoning : last_text;
+      if (last >= 0 && last != delta.message) delta.text.insert(0, "\n");
+      last = delta.message;
+    }
   };
 
   const ChatCall call;  // without what only the prompt needed
@@ -178,10 +188,10 @@ struct ChatAnswer::State {
   }
 
   void StreamDeltas(int64_t index, const std::vector<ChoiceDelta>& deltas,
-                    std::vector<std::string>& chunks) {
+                    std::vector<StreamEvent>& events) {
     Choice& choice = *choices[index];
     if (!std::exchange(choice.role_sent, true))
-      chunks.push_back(Chunk(index, R"({"role":"assistant","content":""})", "null"));
+      events.push_back({Chunk(index, R"({"role":"assistant","content":""})", "null")});
     for (const ChoiceDelta& delta : deltas) {
       std::string text, logprobs = "null";
       JsonWriter json(text);
@@ -191,29 +201,29 @@ struct ChatAnswer::State {
         JsonWriter entries(logprobs);
         WriteLogprobs(entries, delta.logprobs);
       }
-      chunks.push_back(Chunk(index, text, logprobs));
+      events.push_back({Chunk(index, text, logprobs)});
     }
-    if (choice.choice.ended()) chunks.push_back(Chunk(index, "{}", "null"));
+    if (choice.choice.ended()) events.push_back({Chunk(index, "{}", "null")});
   }
 };
 
 ChatAnswer::ChatAnswer(const ChatCall& call, const ApiContext& context)
     : state_(std::make_unique<State>(call, context)) {}
 ChatAnswer::~ChatAnswer() = default;
-ChatAnswer::ChatAnswer(ChatAnswer&&) noexcept = default;
 
-void ChatAnswer::Push(int64_t index, const TokenEvent& event, std::vector<std::string>& chunks) {
+void ChatAnswer::Push(int64_t index, const TokenEvent& event, std::vector<StreamEvent>& events) {
   State& s = *state_;
   ROSE_CHECK(index >= 0 && index < s.call.choices, "choice ", index);
   State::Choice& choice = *s.choices[index];
   if (choice.choice.ended() || s.failed) return;
   std::vector<ChoiceDelta> deltas;
   choice.choice.Push(event, deltas);
+  for (ChoiceDelta& delta : deltas) choice.Join(delta);
   if ((s.failed = choice.choice.failed())) {
-    if (s.call.stream) chunks.push_back(ErrorBody(*s.failed));
+    if (s.call.stream) events.push_back({ErrorBody(*s.failed)});
     return;
   }
-  if (s.call.stream) return s.StreamDeltas(index, deltas, chunks);
+  if (s.call.stream) return s.StreamDeltas(index, deltas, events);
   for (ChoiceDelta& delta : deltas) choice.message.Add(std::move(delta));
 }
 
@@ -230,7 +240,7 @@ const std::optional<ApiError>& ChatAnswer::failed() const {
   return state_->failed;
 }
 
-void ChatAnswer::Finish(std::vector<std::string>& chunks) {
+void ChatAnswer::Finish(std::vector<StreamEvent>& events) {
   const State& s = *state_;
   if (s.call.include_usage && !s.failed) {
     std::string out;
@@ -239,9 +249,9 @@ void ChatAnswer::Finish(std::vector<std::string>& chunks) {
     json.Key("choices").BeginArray().EndArray();
     s.WriteUsage(json.Key("usage"));
     json.EndObject();
-    chunks.push_back(std::move(out));
+    events.push_back({std::move(out)});
   }
-  chunks.push_back("[DONE]");
+  events.push_back({"[DONE]"});
 }
 
 std::string ChatAnswer::Body() const {

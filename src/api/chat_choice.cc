@@ -18,7 +18,7 @@ bool Contains(const std::vector<int32_t>& ids, int32_t id) {
 
 }  // namespace
 
-ChatChoice::ChatChoice(const ChatCall& call, const ApiContext& context)
+ChatChoice::ChatChoice(const Generation& call, const ApiContext& context)
     : call_(call),
       context_(context),
       parser_(context.format->NewParser(call.chat.tools)),
@@ -78,6 +78,7 @@ void ChatChoice::Apply(const std::vector<ChatEvent>& events) {
 void ChatChoice::Begin(const ChatEvent& event) {
   using Target = ChatEvent::Target;
   Target target = event.target;
+  ++message_;
   // A call that nobody asked for is a thought: to be seen, not to be acted on.
   if (target == Target::kToolCall && !call_.calls_allowed) target = Target::kReasoning;
   switch (target) {
@@ -86,22 +87,19 @@ void ChatChoice::Begin(const ChatEvent& event) {
       return;
     case Target::kReasoning:
       open_ = Field::kReasoning;
-      separator_due_ = has_reasoning_;
       return;
     case Target::kContent:
       open_ = Field::kContent;
-      separator_due_ = has_content_;
       return;
     case Target::kToolCall:
       break;
   }
   open_ = Field::kCall;
   arguments_seen_ = false;
-  const std::string id = context_.new_id ? context_.new_id() : RandomHex();
   Add({.kind = ChoiceDelta::Kind::kCallOpened,
        .text = event.tool_name,
        .call = calls_++,
-       .call_id = "call_" + id});
+       .call_id = context_.NewId("call_")});
 }
 
 void ChatChoice::Say(std::string text) {
@@ -109,8 +107,6 @@ void ChatChoice::Say(std::string text) {
     case Field::kNone:
       return;
     case Field::kReasoning:
-      if (std::exchange(separator_due_, false)) text.insert(0, "\n");
-      has_reasoning_ = true;
       if (call_.include_reasoning)
         Add({.kind = ChoiceDelta::Kind::kReasoning, .text = std::move(text)});
       return;
@@ -134,8 +130,6 @@ void ChatChoice::SayContent(std::string text) {
   if (text.empty()) return;
   ChoiceDelta delta{.kind = ChoiceDelta::Kind::kContent};
   ReleaseLogprobs(stops_.released_bytes(), delta.logprobs);
-  if (std::exchange(separator_due_, false)) text.insert(0, "\n");
-  has_content_ = true;
   delta.text = std::move(text);
   Add(std::move(delta));
 }
@@ -155,10 +149,10 @@ void ChatChoice::CloseMessage(bool complete) {
 }
 
 void ChatChoice::Add(ChoiceDelta delta) {
+  delta.message = message_;
   if (!out_->empty()) {
     ChoiceDelta& last = out_->back();
-    if (last.kind == delta.kind && delta.kind != ChoiceDelta::Kind::kCallOpened &&
-        last.call == delta.call) {
+    if (last.kind == delta.kind && last.message == delta.message) {
       last.text += delta.text;
       std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(last.logprobs));
       return;

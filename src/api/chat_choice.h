@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "api/chat_completions.h"
+#include "api/error.h"
+#include "api/generation.h"
 #include "api/stop_matcher.h"
 #include "chat/chat_format.h"
 
@@ -18,8 +19,9 @@ namespace rose {
 struct ChoiceDelta {
   enum class Kind { kReasoning, kContent, kCallOpened, kArguments };
   Kind kind = Kind::kContent;
-  std::string text;  // kCallOpened: the function's name
-  int64_t call = 0;  // kCallOpened, kArguments: the call's index within the choice
+  int64_t message = 0;  // of which message, counted over the choice; grows
+  std::string text;     // kCallOpened: the function's name
+  int64_t call = 0;     // kCallOpened, kArguments: the call's index within the choice
   std::string call_id;
   std::vector<std::string> logprobs;  // kContent: entries as JSON, of the tokens of this text
 };
@@ -27,7 +29,7 @@ struct ChoiceDelta {
 class ChatChoice {
  public:
   // Both outlive the choice.
-  ChatChoice(const ChatCall& call, const ApiContext& context);
+  ChatChoice(const Generation& call, const ApiContext& context);
 
   // Appends what an event adds, neighbours of a kind joined. Nothing once it has ended.
   void Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas);
@@ -57,15 +59,14 @@ class ChatChoice {
   void End(const TokenEvent& event);
   void Stop(std::string reason, std::string stop_reason);
 
-  const ChatCall& call_;
+  const Generation& call_;
   const ApiContext& context_;
   std::unique_ptr<ChatParser> parser_;
   StopMatcher stops_;
   std::vector<ChoiceDelta>* out_ = nullptr;  // during Push
 
-  Field open_ = Field::kNone;   // where the open message's text goes
-  bool separator_due_ = false;  // the open message follows another of its field
-  bool has_reasoning_ = false, has_content_ = false;
+  Field open_ = Field::kNone;  // where the open message's text goes
+  int64_t message_ = -1;       // index of the open message
   int64_t calls_ = 0;
   bool arguments_seen_ = false;  // of the open call
 

@@ -34,6 +34,10 @@ class FieldReader {
   std::string PathOf(std::string_view name) const;
   // The field, named by its path, and then `problem`: "must be a string".
   void Fail(std::string_view name, std::string_view problem) { FailAt(PathOf(name), problem); }
+  // A failure that is more than a wrong value.
+  void Fail(ApiError error) {
+    if (!error_) error_ = std::move(error);
+  }
   void FailAt(const std::string& path, std::string_view problem);
   bool ok() const { return !error_; }
 

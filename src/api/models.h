@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "api/chat_completions.h"
+#include "api/context.h"
 #include "api/error.h"
 
 namespace rose {

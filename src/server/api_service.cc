@@ -5,8 +5,9 @@
 #include <utility>
 #include <variant>
 
+#include "api/chat_completions.h"
 #include "api/models.h"
-#include "server/chat_exchange.h"
+#include "server/exchange.h"
 
 namespace rose {
 
@@ -111,12 +112,18 @@ void ApiService::Model(HttpRequest request, Writer writer) {
 }
 
 void ApiService::ChatCompletions(HttpRequest request, Writer writer) {
+  Generate(std::move(request), std::move(writer), &PrepareChatCompletion);
+}
+
+void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepare) {
   const Backend* backend = RequireBackend(writer);
   if (backend == nullptr) return;
-  auto exchange =
-      std::make_shared<ChatExchange>(backend->engine, backend->context, std::move(writer));
+  auto exchange = std::make_shared<Exchange>(backend->engine, std::move(writer));
   exchange->WatchClient();
-  workers_.Post([exchange, body = std::move(request.body)] { exchange->Prepare(body); });
+  workers_.Post([exchange, backend, prepare, body = std::move(request.body)] {
+    const auto now = static_cast<int64_t>(std::time(nullptr));
+    exchange->Prepare([&] { return prepare(body, backend->context, now); });
+  });
 }
 
 }  // namespace rose

@@ -9,7 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "api/chat_completions.h"
+#include "api/answer.h"
+#include "api/context.h"
 #include "engine/engine.h"
 #include "server/http_server.h"
 #include "server/worker_pool.h"
@@ -50,6 +51,9 @@ class ApiService {
   void Models(HttpRequest request, Writer writer);
   void Model(HttpRequest request, Writer writer);
   void ChatCompletions(HttpRequest request, Writer writer);
+  // An endpoint that generates: `prepare` runs on a worker.
+  using PrepareCall = Prepared (*)(std::string_view body, const ApiContext& context, int64_t now);
+  void Generate(HttpRequest request, Writer writer, PrepareCall prepare);
 
   std::unique_ptr<const Backend> backend_;
   std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set

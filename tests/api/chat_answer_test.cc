@@ -262,14 +262,14 @@ TEST(Case106, EveryChoiceHasARoleFirstAndAReasonLast) {
   // An answer that ends before it has said anything.
   const ChatCall call = chat.Call(R"("stream":true)");
   ChatAnswer answer(call, chat.context());
-  std::vector<std::string> chunks;
+  std::vector<StreamEvent> chunks;
   TokenEvent event;
   event.finish = FinishReason::kLength;
   answer.Push(0, event, chunks);
   EXPECT_TRUE(answer.done());
   answer.Finish(chunks);
   EXPECT_EQ(chunks.size(), 3u);
-  EXPECT_EQ(Fold(chunks)[0].finish_reason, "length");
+  EXPECT_EQ(Fold(chat.Data(chunks))[0].finish_reason, "length");
 }
 
 TEST(Case058, UsageComesWhenAskedFor) {
@@ -302,7 +302,7 @@ TEST(Case058, UsageComesWhenAskedFor) {
   ChatAnswer answer(chat.Call(""), chat.context());
   TokenEvent event = chat.EventOf(text);
   event.cached_tokens = 64;
-  std::vector<std::string> chunks;
+  std::vector<StreamEvent> chunks;
   answer.Push(0, event, chunks);
   EXPECT_EQ(Text(*ParseJson(answer.Body()), "usage.prompt_tokens_details.cached_tokens"), "64");
 }
@@ -329,7 +329,7 @@ TEST(ChatAnswer, StopStringsEndTheVisibleText) {
 
   // The engine still runs: the choice has ended, so the caller cancels; what comes is ignored.
   ChatAnswer answer(call, chat.context());
-  std::vector<std::string> chunks;
+  std::vector<StreamEvent> chunks;
   TokenEvent event = chat.EventOf("<|channel|>final<|message|>a END b");
   event.finish = FinishReason::kNone;
   answer.Push(0, event, chunks);
@@ -369,7 +369,7 @@ TEST(ChatAnswer, AFailureIsAnError) {
       ChatAnswer answer(
           chat.Call(stream ? R"("stream":true,"stream_options":{"include_usage":true})" : ""),
           chat.context());
-      std::vector<std::string> chunks;
+      std::vector<StreamEvent> chunks;
       TokenEvent event = chat.EventOf("<|channel|>final<|message|>a");
       event.finish = FinishReason::kNone;
       answer.Push(0, event, chunks);
@@ -378,10 +378,10 @@ TEST(ChatAnswer, AFailureIsAnError) {
       ASSERT_TRUE(answer.failed());
       EXPECT_EQ(answer.failed()->http_status, reason == FinishReason::kError ? 500 : 503);
       if (!stream) continue;
-      EXPECT_TRUE(ParseJson(chunks.back())->Find("error"));
+      EXPECT_TRUE(ParseJson(chunks.back().data)->Find("error"));
       answer.Finish(chunks);
       EXPECT_EQ(chunks.size(), 4u);  // role, text, error, [DONE]
-      EXPECT_EQ(chunks.back(), "[DONE]");
+      EXPECT_EQ(chunks.back().data, "[DONE]");
     }
   }
 }

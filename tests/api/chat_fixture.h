@@ -78,18 +78,23 @@ class ChatFixture {
   JsonValue Body(ChatCall call, std::string_view text) {
     call.stream = false;
     ChatAnswer answer(call, context_);
-    std::vector<std::string> chunks;
+    std::vector<StreamEvent> chunks;
     for (int64_t i = 0; i < call.choices; ++i) answer.Push(i, EventOf(text), chunks);
     EXPECT_TRUE(answer.done());
     EXPECT_TRUE(chunks.empty());
     return *ParseJson(answer.Body());
+  }
+  static std::vector<std::string> Data(const std::vector<StreamEvent>& events) {
+    std::vector<std::string> out;
+    for (const StreamEvent& event : events) out.push_back(event.data);
+    return out;
   }
   // All chunks of a stream, `step` tokens an event.
   std::vector<std::string> Stream(ChatCall call, std::string_view text, size_t step = 1) {
     call.stream = true;
     ChatAnswer answer(call, context_);
     const TokenEvent whole = EventOf(text);
-    std::vector<std::string> chunks;
+    std::vector<StreamEvent> events;
     for (size_t at = 0; at < whole.tokens.size(); at += step) {
       TokenEvent event;
       const size_t end = std::min(at + step, whole.tokens.size());
@@ -98,11 +103,11 @@ class ChatFixture {
         event.finish = whole.finish;
         event.stop_id = whole.stop_id;
       }
-      for (int64_t i = 0; i < call.choices; ++i) answer.Push(i, event, chunks);
+      for (int64_t i = 0; i < call.choices; ++i) answer.Push(i, event, events);
     }
     EXPECT_TRUE(answer.done());
-    answer.Finish(chunks);
-    return chunks;
+    answer.Finish(events);
+    return Data(events);
   }
 
  private:

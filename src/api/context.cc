@@ -1,9 +1,9 @@
+#include "api/context.h"
+
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <random>
-
-#include "api/chat_completions.h"
 
 namespace rose {
 
@@ -25,6 +25,10 @@ std::string UtcDate(int64_t unix_seconds) {
   std::snprintf(text.data(), text.size(), "%04d-%02u-%02u", static_cast<int>(day.year()),
                 static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
   return text.data();
+}
+
+std::string ApiContext::NewId(std::string_view prefix) const {
+  return std::string(prefix) + (new_id ? new_id() : RandomHex());
 }
 
 }  // namespace rose

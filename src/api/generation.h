@@ -1,0 +1,63 @@
+// What the endpoints that generate have in common: the fields of a request (spec E.3) that decide
+// what is drawn and when it ends, read once for all of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/context.h"
+#include "api/field_reader.h"
+#include "chat/chat_format.h"
+#include "request/request.h"
+
+namespace rose {
+
+// A conversation to be continued, once or more, and how what is drawn becomes an answer.
+struct Generation {
+  std::string id;     // of the answer: "chatcmpl-..."
+  std::string model;  // as the request names it, else the default
+  int64_t created = 0;
+  ChatRequest chat;  // what was rendered
+  Request request;   // without on_event
+  int64_t choices = 1;
+  bool stream = false;
+  bool include_reasoning = true;
+  bool calls_allowed = false;     // tools are declared and tool_choice is not "none"
+  bool only_one_call = false;     // parallel_tool_calls: false
+  bool include_stop = false;      // the answer shows the stop string that ended it
+  std::vector<std::string> stop;  // stop strings, none empty
+
+  // The engine request of choice `index`: with a seed each choice gets its own, derived from it.
+  Request RequestOf(int64_t index) const;
+  std::vector<Request> Requests() const;
+};
+
+// Each reads the fields that its name says, under the names of the OpenAI API and of vLLM; failures
+// go to `fields`. Unknown fields are ignored.
+
+// `model`: absent is the default, an unknown name a 404.
+void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out);
+// temperature, top_p, top_k, min_p, seed, the penalties, logit_bias.
+void ReadSampling(FieldReader& fields, const ApiContext& context, SamplingParams& out);
+// `n`, after the sampling.
+void ReadChoices(FieldReader& fields, const ApiContext& context, Generation& out);
+// Stop strings under `name` ("stop"), include_stop_str_in_output, stop_token_ids, ignore_eos.
+void ReadStops(FieldReader& fields, const ApiContext& context, std::string_view name,
+               Generation& out);
+// A word for the reasoning effort that was given as field `path`.
+void SetEffort(FieldReader& fields, const std::string& path, std::string_view effort,
+               ChatRequest& out);
+// The day that the system message names.
+std::string DateOf(const ApiContext& context, int64_t now);
+
+// Renders out.chat and reads the limits, which depend on the prompt's length: the most tokens to
+// generate under `name`, absent = all that fit, and min_tokens. `input` names the messages' field,
+// for the 400 with code "context_length_exceeded".
+void ReadPromptAndLimits(FieldReader& fields, const ApiContext& context, std::string_view name,
+                         std::string_view input, Generation& out);
+// The same for a prompt that is there already (out.request.prompt).
+void ReadLimits(FieldReader& fields, const ApiContext& context, std::string_view name,
+                std::string_view input, Generation& out);
+
+}  // namespace rose

@@ -1,0 +1,141 @@
+#include "server/exchange.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+#include <variant>
+
+namespace rose {
+namespace {
+
+std::string_view NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
+// As server-sent events.
+std::string JoinEvents(const std::vector<StreamEvent>& events) {
+  std::string text;
+  for (const StreamEvent& event : events) {
+    if (!event.name.empty()) text.append("event: ").append(event.name).append("\n");
+    text.append("data: ").append(event.data).append("\n\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+void Exchange::WatchClient() {
+  // Weak: the connection keeps the callback, and this keeps the connection.
+  writer_->OnDisconnect([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->OnClientLeft();
+  });
+}
+
+void Exchange::Prepare(const std::function<Prepared()>& prepare) {
+  if (over_) return;
+  // Shared, since tasks can be copied and a prepared call cannot.
+  auto prepared = std::make_shared<Prepared>(prepare());
+  writer_->Post([self = shared_from_this(), prepared] {
+    if (self->over_) return;
+    if (const auto* error = std::get_if<ApiError>(prepared.get())) return self->Refuse(*error);
+    self->Submit(std::move(std::get<PreparedCall>(*prepared)));
+  });
+}
+
+void Exchange::Submit(PreparedCall call) {
+  stream_ = call.stream;
+  stats_.model = call.model;
+  answer_ = std::move(call.answer);
+  for (size_t index = 0; index < call.requests.size(); ++index) {
+    Request request = std::move(call.requests[index]);
+    request.on_event = [self = shared_from_this(),
+                        index = static_cast<int64_t>(index)](const TokenEvent& event) {
+      self->writer_->Post([self, index, event] { self->OnEvent(index, event); });
+    };
+    const auto id = engine_.Submit(std::move(request));
+    if (!id.ok()) return Refuse(ErrorFromStatus(id.status()));
+    ids_.push_back(*id);
+  }
+  if (!stream_) return;
+  HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
+  head.headers.emplace_back("Cache-Control", "no-cache");
+  head.headers.emplace_back("X-Accel-Buffering", "no");  // reverse proxies pass each event on
+  writer_->BeginStream(std::move(head));
+  std::vector<StreamEvent> events;
+  answer_->Begin(events);
+  Write(events);
+}
+
+void Exchange::OnEvent(int64_t index, const TokenEvent& event) {
+  if (over_) return;
+  stats_.cached_tokens = std::max(stats_.cached_tokens, event.cached_tokens);
+  if (event.finish != FinishReason::kNone) stats_.finish = NameOf(event.finish);
+  std::vector<StreamEvent> events;
+  answer_->Push(index, event, events);
+  if (answer_->ended(index) && event.finish == FinishReason::kNone) {
+    stats_.finish = "stop";
+    engine_.Cancel(ids_[static_cast<size_t>(index)]);
+  }
+  const bool done = answer_->done();
+  if (stream_ && done) answer_->Finish(events);
+  if (stream_) Write(events);
+  if (done) Complete();
+}
+
+void Exchange::Write(const std::vector<StreamEvent>& events) {
+  if (!events.empty()) writer_->Write(JoinEvents(events));
+}
+
+void Exchange::Complete() {
+  // Writing may have found the client gone.
+  if (over_.exchange(true)) return;
+  const auto& failed = answer_->failed();
+  if (failed) CancelAll();
+  Report();
+  if (stream_) {
+    writer_->EndStream();
+  } else if (failed) {
+    writer_->Send(error_form_(*failed));
+  } else {
+    writer_->Send({.body = answer_->Body()});
+  }
+}
+
+void Exchange::OnClientLeft() {
+  if (over_.exchange(true)) return;
+  CancelAll();
+  if (answer_) {
+    stats_.finish = "cancelled";
+    Report();
+  }
+}
+
+void Exchange::Refuse(const ApiError& error) {
+  over_ = true;
+  CancelAll();
+  writer_->Send(error_form_(error));
+}
+
+void Exchange::CancelAll() {
+  for (const RequestId id : ids_) engine_.Cancel(id);
+}
+
+void Exchange::Report() {
+  stats_.prompt_tokens = answer_->prompt_tokens();
+  stats_.completion_tokens = answer_->completion_tokens();
+  writer_->SetStats(stats_);
+}
+
+}  // namespace rose
