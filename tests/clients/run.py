@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real clients and recorded requests against `rose serve` with the shipped model.
 
-    .cache/clients/venv/bin/python3 tests/clients/run.py build/rose [--only replay,openai,agents,node]
+    .cache/clients/venv/bin/python3 tests/clients/run.py build/rose [--only openai,agents,node,faults,replay]
 
 scripts/setup.sh --clients installs what it needs. Prints a line for each scenario, and at the end "N passed, N failed".
 """
@@ -21,12 +21,13 @@ PART_SECONDS = 240
 PARTS = {"openai": [sys.executable, HERE / "py_openai.py"],
          "agents": [sys.executable, HERE / "py_agents.py"],
          "node": [pathlib.Path(sys.executable).parent / "node", NODE / "openai.mjs"],
+         "faults": [sys.executable, HERE / "faults.py"],
          "replay": [sys.executable, HERE / "replay.py"]}
 
 
 def run_part(name: str, url: str) -> tuple[int, int]:
     """(passed, failed) scenarios; a part that ends in any other way counts as one failed more."""
-    command = PARTS[name] + ([url] if name == "replay" else [])
+    command = PARTS[name] + ([url] if name in ("faults", "replay") else [])
     environment = {**os.environ, "BASE_URL": url + "/v1", "MODEL": MODEL, "OPENAI_API_KEY": "none", "NO_PROXY": "*", "no_proxy": "*"}
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=PART_SECONDS)
