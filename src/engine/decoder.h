@@ -23,8 +23,9 @@ class Decoder {
   // empty. The step may verify fewer of them, or none.
   virtual std::vector<int32_t> Propose(RequestId id, std::span<const int32_t> history) = 0;
 
-  // How many of `drawn` (one for the last token and one for each draft token) are kept: the draws
-  // up to and including the first that differs from the draft. >= 1.
+  // How many of `drawn` (>= 1: one for the last token and one for each draft token, at least up to
+  // the first that differs) are kept: the draws up to and including the first that differs from the
+  // draft. >= 1.
   virtual int64_t Accept(std::span<const int32_t> draft, std::span<const SampledToken> drawn) = 0;
 };
 

@@ -30,27 +30,66 @@ StepResult ModelExecutor::Wait() {
   const StepPlan& plan = *std::exchange(plan_, nullptr);
   const Tensor logits = Forward(plan);
   StepResult result;
-  int64_t logit_row = 0;
+  int64_t row = 0;
+  const auto next_row = [&] {
+    return std::span(logits.data<float>() + row++ * info_.vocab, static_cast<size_t>(info_.vocab));
+  };
   for (const SeqPlan& seq : plan.seqs) {
-    std::vector<SampledToken>& drawn = result.sampled.emplace_back();
-    for (int64_t i = 0; i < seq.samples; ++i, ++logit_row) {
+    const int64_t end = row + seq.scored + seq.samples;
+    SeqResult& own = result.seqs.emplace_back();
+    for (int64_t i = 0; i < seq.scored && own.error.empty(); ++i) ScoreRow(seq, next_row(), own);
+    for (int64_t i = 0; i < seq.samples && own.error.empty(); ++i) {
       const int64_t position = std::ssize(seq.history) - seq.samples + 1 + i;
-      SampleRow row;
-      row.id = seq.id;
-      row.logits = {logits.data<float>() + logit_row * info_.vocab,
-                    static_cast<size_t>(info_.vocab)};
-      row.params = seq.sampling;
-      row.seed = seq.seed;
-      row.history = seq.history.first(position);
-      row.prompt_tokens = seq.prompt_tokens;
-      if (position < seq.forbidden_until) row.forbidden_ids = seq.forbidden_ids;
-      drawn.push_back(sampler_.Draw(row));
+      DrawRow(seq, position, next_row(), own);
+      // Draws behind a rejected draft do not count, and a constraint need not know what it says.
+      if (i + 1 < seq.samples && own.error.empty() &&
+          own.sampled.back().id != seq.history[position]) {
+        break;
+      }
     }
+    row = end;
   }
   return result;
 }
 
-// Logits F32 [sampled rows, vocab], valid until the next step.
+void ModelExecutor::ScoreRow(const SeqPlan& seq, std::span<const float> logits, SeqResult& own) {
+  const int64_t position = seq.score_from + std::ssize(own.scored);
+  Result<SampledToken> token = sampler_.Score(logits, seq.history[position + 1], seq.score_top);
+  if (token.ok()) {
+    own.scored.push_back(std::move(*token));
+  } else {
+    own.error = StrCat("request ", seq.id, ": position ", position, ": ", token.status().message());
+  }
+}
+
+// Draws the token at `position`.
+void ModelExecutor::DrawRow(const SeqPlan& seq, int64_t position, std::span<const float> logits,
+                            SeqResult& own) {
+  SampleRow row;
+  row.id = seq.id;
+  row.logits = logits;
+  row.params = seq.sampling;
+  row.seed = seq.seed;
+  row.history = seq.history.first(position);
+  row.prompt_tokens = seq.prompt_tokens;
+  if (position < seq.forbidden_until) row.forbidden_ids = seq.forbidden_ids;
+  if (seq.constraint != nullptr) {
+    const auto mask = seq.constraint->Allowed(row.history.subspan(seq.prompt_tokens));
+    if (!mask.ok()) {
+      own.error = mask.status().message();
+      return;
+    }
+    row.mask = *mask;
+  }
+  Result<SampledToken> token = sampler_.Draw(row);
+  if (token.ok()) {
+    own.sampled.push_back(std::move(*token));
+  } else {
+    own.error = token.status().message();
+  }
+}
+
+// Logits F32 [scored and sampled rows, vocab], valid until the next step.
 Tensor ModelExecutor::Forward(const StepPlan& plan) {
   tokens_.clear();
   positions_.clear();
@@ -62,6 +101,10 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
         {.first_row = std::ssize(tokens_), .rows = rows, .start = seq.start, .pages = seq.pages});
     tokens_.insert(tokens_.end(), seq.tokens.begin(), seq.tokens.end());
     for (int64_t i = 0; i < rows; ++i) positions_.push_back(static_cast<int32_t>(seq.start + i));
+    const int64_t first = std::ssize(tokens_) - rows;
+    for (int64_t i = 0; i < seq.scored; ++i) {
+      logit_rows_.push_back(static_cast<int32_t>(first + seq.score_from - seq.start + i));
+    }
     for (int64_t i = seq.samples; i > 0; --i) {
       logit_rows_.push_back(static_cast<int32_t>(std::ssize(tokens_) - i));
     }

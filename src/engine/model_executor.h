@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -32,6 +33,9 @@ class ModelExecutor : public Executor {
   ModelExecutor(const Model& model, OpSet& ops) : model_(model), ops_(ops) {}
 
   Tensor Forward(const StepPlan& plan);
+  // Add one row's outcome to a sequence's results; logits [vocab].
+  void ScoreRow(const SeqPlan& seq, std::span<const float> logits, SeqResult& own);
+  void DrawRow(const SeqPlan& seq, int64_t position, std::span<const float> logits, SeqResult& own);
 
   const Model& model_;
   OpSet& ops_;

@@ -19,10 +19,11 @@ std::unique_ptr<Decoder> CreatePlainDecoder() {
 }
 
 int64_t CountAccepted(std::span<const int32_t> draft, std::span<const SampledToken> drawn) {
-  ROSE_CHECK_EQ(draft.size() + 1, drawn.size());
-  size_t kept = 0;
-  while (kept < draft.size() && draft[kept] == drawn[kept].id) ++kept;
-  return static_cast<int64_t>(kept) + 1;
+  ROSE_CHECK(!drawn.empty() && drawn.size() <= draft.size() + 1, "draws=", drawn.size(),
+             " of a draft of ", draft.size());
+  size_t kept = 1;
+  while (kept < drawn.size() && draft[kept - 1] == drawn[kept - 1].id) ++kept;
+  return static_cast<int64_t>(kept);
 }
 
 }  // namespace rose

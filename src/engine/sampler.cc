@@ -45,24 +45,76 @@ float MinPBound(const SamplingParams& p) {
 
 }  // namespace
 
-SampledToken Sampler::Draw(const SampleRow& row) {
+Result<SampledToken> Sampler::Draw(const SampleRow& row) {
   ROSE_CHECK(!row.logits.empty(), "request ", row.id);
   Adjust(row);
-  const int32_t best = Largest(logits_);
-  ROSE_CHECK(logits_[best] > kExcluded, "request ", row.id, ": no token can be drawn at position ",
-             row.history.size(), ", all logits are NaN, minus infinity or forbidden");
+  if (!row.mask.empty()) KeepMask(row.mask);
+  Exclude(row);
+  int32_t best = Largest(logits_);
+  if (logits_[best] == kExcluded && !row.mask.empty()) {
+    Adjust(row);
+    KeepMask(row.mask);
+    best = Largest(logits_);
+  }
+  if (logits_[best] == kExcluded) {
+    return Status(StatusCode::kInternal,
+                  StrCat("request ", row.id, ": no token can be drawn at position ",
+                         row.history.size(), ", all logits are NaN, minus infinity or excluded"));
+  }
   SampledToken token;
   token.id = row.params->temperature < kGreedyTemperature ? best : Pick(row, best);
-  if (row.params->logprobs >= 0) AddLogprobs(row, token);
+  if (row.params->logprobs >= 0) {
+    AddLogprobs(row.logits, row.params->logprobs, token, row.params->logprob_ids);
+  }
   return token;
 }
 
+Result<SampledToken> Sampler::Score(std::span<const float> logits, int32_t id, int64_t top) {
+  if (std::all_of(logits.begin(), logits.end(), [](float x) { return Sane(x) == kExcluded; })) {
+    return Status(StatusCode::kInternal, "all logits are NaN or minus infinity");
+  }
+  SampledToken token;
+  token.id = id;
+  AddLogprobs(logits, top, token, {});
+  return token;
+}
+
+// Logits with bias and penalties.
 void Sampler::Adjust(const SampleRow& row) {
   logits_.resize(row.logits.size());
   std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), Sane);
-  for (int32_t id : row.forbidden_ids) logits_[id] = kExcluded;
   for (const auto& [id, bias] : row.params->logit_bias) logits_[id] = Sane(logits_[id] + bias);
   if (HasPenalty(*row.params)) Penalise(row);
+}
+
+void Sampler::Exclude(const SampleRow& row) {
+  for (int32_t id : row.forbidden_ids) logits_[id] = kExcluded;
+  const std::span<const int32_t> output =
+      row.history.subspan(std::min<size_t>(row.prompt_tokens, row.history.size()));
+  for (const std::vector<int32_t>& word : row.params->bad_words) {
+    const std::span<const int32_t> begin(word.data(), word.size() - 1);
+    if (begin.size() > output.size()) continue;
+    if (std::ranges::equal(begin, output.last(begin.size()))) logits_[word.back()] = kExcluded;
+  }
+  if (!row.params->allowed_ids.empty()) KeepOnly(row.params->allowed_ids);
+}
+
+void Sampler::KeepOnly(std::span<const int32_t> ids) {
+  candidates_.clear();
+  for (int32_t id : ids) candidates_.push_back({logits_[id], id, 0});
+  std::fill(logits_.begin(), logits_.end(), kExcluded);
+  for (const Candidate& kept : candidates_) logits_[kept.id] = kept.logit;
+}
+
+void Sampler::KeepMask(std::span<const uint32_t> mask) {
+  const int64_t vocab = std::ssize(logits_);
+  ROSE_CHECK_EQ(std::ssize(mask), (vocab + 31) / 32);
+  for (int64_t word = 0; word < std::ssize(mask); ++word) {
+    if (mask[word] == ~uint32_t{0}) continue;
+    for (int64_t id = word * 32; id < std::min(vocab, word * 32 + 32); ++id) {
+      if ((mask[word] >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
+    }
+  }
 }
 
 void Sampler::Penalise(const SampleRow& row) {
@@ -170,23 +222,40 @@ void Sampler::KeepTopP(double top_p) {
 }
 
 // Log-probabilities of the model's own distribution: of the logits as they came.
-void Sampler::AddLogprobs(const SampleRow& row, SampledToken& token) {
-  std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), Sane);
+void Sampler::AddLogprobs(std::span<const float> logits, int64_t top, SampledToken& token,
+                          std::span<const int32_t> also) {
+  logits_.resize(logits.size());
+  std::transform(logits.begin(), logits.end(), logits_.begin(), Sane);
   const float largest = logits_[Largest(logits_)];
   double sum = 0;
   for (float logit : logits_) sum += std::exp(static_cast<double>(logit - largest));
   const float log_sum = static_cast<float>(std::log(sum));
-  const auto logprob = [&](float logit) { return (logit - largest) - log_sum; };
-  token.logprob = logprob(logits_[token.id]);
+  const auto logprob = [&](int32_t id) { return (logits_[id] - largest) - log_sum; };
+  token.logprob = logprob(token.id);
+  KeepMostLikely(top);
+  for (const Candidate& likely : candidates_) {
+    token.top.push_back({.id = likely.id, .logprob = logprob(likely.id)});
+  }
+  for (int32_t id : also) token.top.push_back({.id = id, .logprob = logprob(id)});
+}
+
+// Makes candidates_ the `top` largest of logits_, largest first; what is excluded is none.
+void Sampler::KeepMostLikely(int64_t top) {
   candidates_.clear();
+  if (top == 0) return;
+  // A heap of the most likely so far, with the least likely of them in front.
   for (size_t id = 0; id < logits_.size(); ++id) {
-    if (logits_[id] > kExcluded) candidates_.push_back({logits_[id], static_cast<int32_t>(id), 0});
+    const float logit = logits_[id];
+    if (logit == kExcluded) continue;
+    if (std::ssize(candidates_) == top) {
+      if (logit <= candidates_.front().logit) continue;  // of equals, the lower id came first
+      std::pop_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
+      candidates_.pop_back();
+    }
+    candidates_.push_back({logit, static_cast<int32_t>(id), 0});
+    std::push_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
   }
-  const size_t top = std::min<size_t>(row.params->logprobs, candidates_.size());
-  std::partial_sort(candidates_.begin(), candidates_.begin() + top, candidates_.end(), kMoreLikely);
-  for (size_t i = 0; i < top; ++i) {
-    token.top.push_back({.id = candidates_[i].id, .logprob = logprob(candidates_[i].logit)});
-  }
+  std::sort_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
 }
 
 }  // namespace rose

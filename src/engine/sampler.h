@@ -1,7 +1,9 @@
 // Sampler: from a row of logits to a token.
 //
-// In this order: forbidden ids go; logit bias is added; repetition penalty (prompt and output),
-// then frequency and presence penalty (output only). Temperature 0 takes the largest then.
+// In this order: logit bias is added; repetition penalty (prompt and output), then frequency and
+// presence penalty (output only). What the constraint's mask, the forbidden ids, the allowed ids or
+// a bad word excludes goes; where that is everything, the mask alone counts. Temperature 0 takes
+// the largest then.
 // Otherwise logits are divided by the temperature; min_p drops what is less likely than min_p times
 // the most likely; top_k keeps the k most likely; top_p keeps the fewest of these, most likely
 // first, whose share of their sum is at least top_p; one is drawn (draw.h). Equal logits rank by
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "request/request.h"
 
 namespace rose {
@@ -27,14 +30,17 @@ struct SampleRow {
   std::span<const int32_t> history;  // prompt and output; the draw's position is its size
   int64_t prompt_tokens = 0;         // how much of history is the prompt
   std::span<const int32_t> forbidden_ids;
+  std::span<const uint32_t> mask;  // as TokenConstraint::Allowed gives it; empty = all tokens
 };
 
 // Keeps scratch memory between draws; a thread of its own needs a sampler of its own.
 class Sampler {
  public:
-  // A pure function of the row. If no token can be drawn, since all logits are NaN, that is our
-  // bug.
-  SampledToken Draw(const SampleRow& row);
+  // A pure function of the row. kInternal if no token is left to draw, since all logits are NaN or
+  // all ids excluded.
+  Result<SampledToken> Draw(const SampleRow& row);
+  // Logprobs of `id` and of the `top` most likely under logits [vocab]. kInternal if all are NaN.
+  Result<SampledToken> Score(std::span<const float> logits, int32_t id, int64_t top);
 
  private:
   struct Candidate {
@@ -44,12 +50,17 @@ class Sampler {
   };
 
   void Adjust(const SampleRow& row);
+  void Exclude(const SampleRow& row);
+  void KeepOnly(std::span<const int32_t> ids);
+  void KeepMask(std::span<const uint32_t> mask);
   void Penalise(const SampleRow& row);
   int32_t Pick(const SampleRow& row, int32_t best);
   int32_t PickFromAll(const SampleRow& row, float largest);
   int32_t PickFromFew(const SampleRow& row, float largest);
   void KeepTopP(double top_p);
-  void AddLogprobs(const SampleRow& row, SampledToken& token);
+  void AddLogprobs(std::span<const float> logits, int64_t top, SampledToken& token,
+                   std::span<const int32_t> also);
+  void KeepMostLikely(int64_t top);
 
   std::vector<float> logits_;      // [vocab] adjusted
   std::vector<uint64_t> weights_;  // [vocab]

@@ -18,6 +18,7 @@ struct Sequence {
   std::vector<int32_t> tokens;  // prompt and output; while a step runs, the draft behind them
   int64_t known = 0;            // tokens without the draft
   int64_t computed = 0;         // positions with K and V in pages; < known
+  int64_t scored = 0;           // prompt tokens whose logprobs were delivered; the first has none
   std::vector<int32_t> draft;   // proposed for the step being planned
   SeqPages pages;
   bool admitted = false;  // has run before

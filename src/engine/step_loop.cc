@@ -1,6 +1,7 @@
 #include "engine/step_loop.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "base/check.h"
@@ -174,39 +175,60 @@ SeqPlan StepLoop::PlanSequence(Sequence& seq, int64_t rows) {
   plan.prompt_tokens = seq.prompt_tokens;
   plan.forbidden_ids = seq.request.stop_ids;
   plan.forbidden_until = seq.prompt_tokens + seq.request.min_tokens;
+  plan.constraint = seq.request.constraint.get();
+  if (seq.request.prompt_logprobs >= 0) {
+    // The row at p tells the logprob of the token at p + 1. After a preemption rows come again
+    // whose logprobs are out.
+    plan.score_from = std::max(seq.computed, seq.scored);
+    plan.scored = std::max<int64_t>(0, std::min(end, seq.prompt_tokens - 1) - plan.score_from);
+    plan.score_top = seq.request.prompt_logprobs;
+  }
   return plan;
 }
 
-void StepLoop::Settle(const StepResult& result) {
-  ROSE_CHECK_EQ(result.sampled.size(), planned_.size());
+void StepLoop::Settle(StepResult result) {
+  ROSE_CHECK_EQ(result.seqs.size(), planned_.size());
   for (size_t i = 0; i < planned_.size(); ++i) {
-    SettleSequence(*planned_[i], plan_.seqs[i], result.sampled[i]);
+    SettleSequence(*planned_[i], plan_.seqs[i], std::move(result.seqs[i]));
   }
   std::erase_if(running_, [](const auto& seq) { return seq->finished; });
 }
 
-void StepLoop::SettleSequence(Sequence& seq, const SeqPlan& plan,
-                              const std::vector<SampledToken>& drawn) {
-  ROSE_CHECK_EQ(static_cast<int64_t>(drawn.size()), plan.samples);
+void StepLoop::SettleSequence(Sequence& seq, const SeqPlan& plan, SeqResult result) {
   seq.tokens.resize(seq.known);  // the draft's part in the step is over
-  if (drawn.empty()) {
-    seq.computed += static_cast<int64_t>(plan.tokens.size());
-    kv_.Slide(seq.pages, seq.computed);
-    return;
+  TokenEvent event;
+  if (!result.sampled.empty()) {
+    ROSE_CHECK_LE(std::ssize(result.sampled), plan.samples);
+    const int64_t kept = decoder_.Accept(seq.draft, result.sampled);
+    ROSE_CHECK(kept >= 1 && kept <= std::ssize(result.sampled), "kept=", kept, " of ",
+               result.sampled.size());
+    event = Extend(seq, std::span(result.sampled).first(kept));
+    // K and V of accepted draft tokens are right; those of rejected ones lie at positions that the
+    // next steps compute, and so overwrite, before they read them.
+    seq.computed = seq.known - 1;
+  } else {
+    ROSE_CHECK(plan.samples == 0 || !result.error.empty(), "request ", seq.id, " has no draw");
+    seq.computed += std::ssize(plan.tokens);
   }
-  const int64_t kept = decoder_.Accept(seq.draft, drawn);
-  ROSE_CHECK(kept >= 1 && kept <= plan.samples, "kept=", kept, " of ", plan.samples);
-  TokenEvent event = Extend(seq, std::span(drawn).first(kept));
-  // K and V of accepted draft tokens are right; those of rejected ones lie at positions that the
-  // next steps compute, and so overwrite, before they read them.
-  seq.computed = seq.known - 1;
+  if (result.error.empty()) ROSE_CHECK_EQ(std::ssize(result.scored), plan.scored);
+  seq.scored += std::ssize(result.scored);
+  event.prompt = std::move(result.scored);
+  if (!result.error.empty() && event.finish == FinishReason::kNone) {
+    std::fprintf(stderr, "rose: request %llu fails: %s\n", static_cast<unsigned long long>(seq.id),
+                 result.error.c_str());
+    event.finish = FinishReason::kError;
+    event.error = std::move(result.error);
+  }
+  Deliver(seq, std::move(event));
+}
+
+// Sends an event, if there is news, and frees what the sequence does not need any longer.
+void StepLoop::Deliver(Sequence& seq, TokenEvent event) {
+  if (event.finish != FinishReason::kNone) return Finish(seq, std::move(event));
   kv_.Slide(seq.pages, seq.computed);
-  if (event.finish != FinishReason::kNone) {
-    Finish(seq, std::move(event));
-  } else if (seq.request.on_event) {
-    event.id = seq.id;
-    seq.request.on_event(event);
-  }
+  if (event.tokens.empty() && event.prompt.empty()) return;
+  event.id = seq.id;
+  if (seq.request.on_event) seq.request.on_event(event);
 }
 
 TokenEvent StepLoop::Extend(Sequence& seq, std::span<const SampledToken> drawn) {

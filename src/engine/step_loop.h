@@ -49,8 +49,9 @@ class StepLoop {
   void BuildPlan(const std::vector<int64_t>& rows);
   SeqPlan PlanSequence(Sequence& seq, int64_t rows);
   // Takes the draws in: extends, streams, finishes.
-  void Settle(const StepResult& result);
-  void SettleSequence(Sequence& seq, const SeqPlan& plan, const std::vector<SampledToken>& drawn);
+  void Settle(StepResult result);
+  void SettleSequence(Sequence& seq, const SeqPlan& plan, SeqResult result);
+  void Deliver(Sequence& seq, TokenEvent event);
   // Appends draws to the output until one ends the request; the event to send for them.
   TokenEvent Extend(Sequence& seq, std::span<const SampledToken> drawn);
   void Finish(Sequence& seq, TokenEvent event);

@@ -35,14 +35,17 @@ class StubExecutor : public Executor {
       std::this_thread::sleep_for(std::chrono::duration<double>(1 / options_.tokens_per_second));
     }
     StepResult result;
-    for (const SeqPlan& seq : plan.seqs) result.sampled.push_back(Draw(seq));
+    for (const SeqPlan& seq : plan.seqs) result.seqs.push_back(Run(seq));
     return result;
   }
 
  private:
-  std::vector<SampledToken> Draw(const SeqPlan& seq) const {
-    std::vector<SampledToken> drawn;
-    if (seq.samples == 0) return drawn;
+  SeqResult Run(const SeqPlan& seq) const {
+    SeqResult result;
+    for (int64_t i = 0; i < seq.scored; ++i) {
+      result.scored.push_back(Token(seq.history[seq.score_from + 1 + i], seq.score_top));
+    }
+    if (seq.samples == 0) return result;
     const std::vector<int32_t> answer = options_.answer
                                             ? options_.answer(seq.history.first(seq.prompt_tokens))
                                             : std::vector<int32_t>();
@@ -50,23 +53,49 @@ class StubExecutor : public Executor {
     for (int64_t position = end - seq.samples + 1; position <= end; ++position) {
       const int64_t index = position - seq.prompt_tokens;
       const bool said = index >= static_cast<int64_t>(answer.size());
-      drawn.push_back(Token(seq, position, said ? options_.end_id : answer[index]));
+      const Result<int32_t> id = Draw(seq, position, said ? options_.end_id : answer[index]);
+      if (!id.ok()) {
+        result.error = id.status().message();
+        break;
+      }
+      result.sampled.push_back(Token(*id, seq.sampling->logprobs));
+      if (position < end && *id != seq.history[position]) break;
     }
-    return drawn;
+    return result;
   }
 
-  SampledToken Token(const SeqPlan& seq, int64_t position, int32_t id) const {
+  // The token at `position`: `id`, or the next that nothing excludes.
+  Result<int32_t> Draw(const SeqPlan& seq, int64_t position, int32_t id) const {
+    std::span<const uint32_t> mask;
+    if (seq.constraint != nullptr) {
+      const auto output = seq.history.first(position).subspan(seq.prompt_tokens);
+      ROSE_ASSIGN_OR_RETURN(mask, seq.constraint->Allowed(output));
+    }
+    const auto in_mask = [&](int32_t candidate) {
+      return mask.empty() || (mask[candidate / 32] >> (candidate % 32) & 1) != 0;
+    };
     const auto forbidden = [&](int32_t candidate) {
       return position < seq.forbidden_until &&
              std::find(seq.forbidden_ids.begin(), seq.forbidden_ids.end(), candidate) !=
                  seq.forbidden_ids.end();
     };
-    while (forbidden(id)) id = Next(id);
+    int32_t in_mask_only = -1;
+    for (int64_t tried = 0; tried < options_.vocab; ++tried, id = Next(id)) {
+      if (!in_mask(id)) continue;
+      if (!forbidden(id)) return id;
+      if (in_mask_only < 0) in_mask_only = id;
+    }
+    if (in_mask_only < 0) return Status(StatusCode::kInternal, "no token can be drawn");
+    return in_mask_only;
+  }
+
+  // `top` made-up logprobs, none if negative.
+  SampledToken Token(int32_t id, int64_t top) const {
     SampledToken token;
     token.id = id;
-    if (seq.sampling->logprobs < 0) return token;
+    if (top < 0) return token;
     token.logprob = -0.1f;
-    for (int n = 0; n < seq.sampling->logprobs; ++n, id = Next(id)) {
+    for (int64_t n = 0; n < top; ++n, id = Next(id)) {
       token.top.push_back({.id = id, .logprob = -0.1f - static_cast<float>(n)});
     }
     return token;

@@ -24,9 +24,10 @@ struct StubOptions {
   double tokens_per_second = 0;  // pace of each sequence; 0 = as fast as possible
 };
 
-// Draws answer(prompt)[i] as a request's i-th token, whatever the sampling parameters say; only
-// forbidden ids are passed over. Logprobs, where asked for, are made up: the drawn token has -0.1
-// and the next ids follow with one less each.
+// Draws answer(prompt)[i] as a request's i-th token, whatever the sampling parameters say; only ids
+// that min_tokens or a constraint excludes give way to the next one. Logprobs, where asked for, are
+// made up: the drawn token, or that of the prompt, has -0.1 and the next ids follow with one less
+// each.
 std::unique_ptr<Executor> CreateStubExecutor(StubOptions options);
 
 }  // namespace rose

@@ -12,6 +12,32 @@ bool InVocab(int32_t id, int64_t vocab) {
   return id >= 0 && id < vocab;
 }
 
+Status CheckIds(const char* field, std::span<const int32_t> ids, int64_t vocab) {
+  for (int32_t id : ids) {
+    if (!InVocab(id, vocab)) {
+      return InvalidArgument(field, " has token id ", id, ", outside the vocabulary of ", vocab);
+    }
+  }
+  return Status();
+}
+
+// Lists of ids that say what may be drawn or shown.
+Status CheckIdLists(const SamplingParams& p, int64_t vocab) {
+  for (const auto& [id, bias] : p.logit_bias) {
+    ROSE_RETURN_IF_ERROR(CheckIds("logit_bias", {&id, 1}, vocab));
+    if (!std::isfinite(bias)) {
+      return InvalidArgument("logit_bias of token id ", id, " must be a finite number");
+    }
+  }
+  ROSE_RETURN_IF_ERROR(CheckIds("allowed_token_ids", p.allowed_ids, vocab));
+  ROSE_RETURN_IF_ERROR(CheckIds("logprob_token_ids", p.logprob_ids, vocab));
+  for (const std::vector<int32_t>& word : p.bad_words) {
+    if (word.empty()) return InvalidArgument("bad_words has a word without a token");
+    ROSE_RETURN_IF_ERROR(CheckIds("bad_words", word, vocab));
+  }
+  return Status();
+}
+
 Status CheckSampling(const SamplingParams& p, int64_t vocab) {
   if (!(p.temperature >= 0) || !std::isfinite(p.temperature)) {
     return InvalidArgument("temperature must be a number >= 0, not ", p.temperature);
@@ -33,13 +59,24 @@ Status CheckSampling(const SamplingParams& p, int64_t vocab) {
     return InvalidArgument("logprobs must be -1 (none) or between 0 and the vocabulary's ", vocab,
                            ", not ", p.logprobs);
   }
-  for (const auto& [id, bias] : p.logit_bias) {
-    if (!InVocab(id, vocab)) {
-      return InvalidArgument("logit_bias has token id ", id, ", outside the vocabulary of ", vocab);
-    }
-    if (!std::isfinite(bias)) {
-      return InvalidArgument("logit_bias of token id ", id, " must be a finite number");
-    }
+  return CheckIdLists(p, vocab);
+}
+
+// Some token must be left for the first draw.
+Status CheckDrawable(const Request& request, int64_t vocab) {
+  const SamplingParams& p = request.sampling;
+  std::vector<bool> left(vocab, p.allowed_ids.empty());
+  for (int32_t id : p.allowed_ids) left[id] = true;
+  for (const std::vector<int32_t>& word : p.bad_words) {
+    if (word.size() == 1) left[word[0]] = false;
+  }
+  if (std::find(left.begin(), left.end(), true) == left.end()) {
+    return InvalidArgument("bad_words and allowed_token_ids leave no token to draw");
+  }
+  for (int32_t id : request.stop_ids) left[id] = false;
+  if (request.min_tokens > 0 && std::find(left.begin(), left.end(), true) == left.end()) {
+    return InvalidArgument(
+        "min_tokens forbids all stop ids, and every token that may be drawn is one");
   }
   return Status();
 }
@@ -49,13 +86,6 @@ Status CheckStopIds(const Request& request, int64_t vocab) {
     if (!InVocab(id, vocab)) {
       return InvalidArgument("stop id ", id, " is outside the vocabulary of ", vocab);
     }
-  }
-  if (request.min_tokens == 0) return Status();
-  std::vector<int32_t> ids = request.stop_ids;
-  std::sort(ids.begin(), ids.end());
-  const int64_t distinct = std::unique(ids.begin(), ids.end()) - ids.begin();
-  if (distinct == vocab) {
-    return InvalidArgument("min_tokens forbids all stop ids, and every token is one");
   }
   return Status();
 }
@@ -86,6 +116,14 @@ Status CheckRequest(const Request& request, const RequestLimits& limits) {
   }
   ROSE_RETURN_IF_ERROR(CheckStopIds(request, limits.vocab));
   ROSE_RETURN_IF_ERROR(CheckSampling(request.sampling, limits.vocab));
+  const SamplingParams& sampling = request.sampling;
+  if (request.min_tokens > 0 || !sampling.allowed_ids.empty() || !sampling.bad_words.empty()) {
+    ROSE_RETURN_IF_ERROR(CheckDrawable(request, limits.vocab));
+  }
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > limits.vocab) {
+    return InvalidArgument("prompt_logprobs must be -1 (none) or between 0 and the vocabulary's ",
+                           limits.vocab, ", not ", request.prompt_logprobs);
+  }
   // The last token drawn is never computed.
   const int64_t positions = prompt + request.max_tokens - 1;
   if (!CanEverFit(limits.groups, limits.page_size, positions)) {

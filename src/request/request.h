@@ -27,7 +27,12 @@ struct SamplingParams {
   // Seed and position decide a draw, never the batch. Without a seed the engine picks one.
   std::optional<uint64_t> seed;
   std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logits
+  std::vector<int32_t> allowed_ids;                   // nothing else is drawn; empty = all
+  // Sequences of >= 1 tokens: the last token of one is not drawn where the output ends with the
+  // tokens before it.
+  std::vector<std::vector<int32_t>> bad_words;
   int logprobs = -1;  // -1 = none, n = the drawn token's and those of the n most likely
+  std::vector<int32_t> logprob_ids;  // with logprobs >= 0: these too, behind the n
 };
 
 enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
@@ -39,14 +44,18 @@ struct TokenLogprob {
 
 struct SampledToken {
   int32_t id = 0;
-  float logprob = 0;              // filled if logprobs >= 0
-  std::vector<TokenLogprob> top;  // logprobs entries, most likely first
+  float logprob = 0;  // filled if logprobs >= 0
+  // The `logprobs` most likely, most likely first, then logprob_ids as they were given.
+  std::vector<TokenLogprob> top;
 };
 
 // News of one request. Exactly one event, the last, has finish != kNone.
 struct TokenEvent {
   RequestId id = 0;
   std::vector<SampledToken> tokens;  // a matched stop id is included as the last token
+  // With prompt_logprobs: the prompt's tokens from position 1 on, each once and in order, spread
+  // over the events up to the one with the first token. Their top has prompt_logprobs entries.
+  std::vector<SampledToken> prompt;
   FinishReason finish = FinishReason::kNone;
   std::optional<int32_t> stop_id;  // the stop id that ended it
   int64_t cached_tokens = 0;       // prompt tokens taken from the prefix cache
@@ -59,6 +68,7 @@ struct Request {
   int64_t min_tokens = 0;       // stop ids are not drawn before this many tokens
   std::vector<int32_t> stop_ids;
   SamplingParams sampling;
+  int64_t prompt_logprobs = -1;  // -1 = none, n = the prompt tokens' and those of the n most likely
   std::shared_ptr<TokenConstraint> constraint;  // this request's own; null = none
   // Called on the engine's thread, in order; must not block or call the engine.
   std::function<void(const TokenEvent&)> on_event;

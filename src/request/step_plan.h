@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "request/request.h"
@@ -28,15 +29,31 @@ struct SeqPlan {
   int64_t prompt_tokens = 0;  // how much of history is the prompt; the rest counts for penalties
   std::span<const int32_t> forbidden_ids;  // not drawn at positions below forbidden_until
   int64_t forbidden_until = 0;
+  // Asked before every draw, with history from prompt_tokens to the draw's position. Null = none.
+  TokenConstraint* constraint = nullptr;
+  // Of `scored` rows from the row at position `score_from` on, the logprob of the prompt token that
+  // follows is wanted, and those of the `score_top` most likely. None of them is sampled.
+  int64_t score_from = 0;
+  int64_t scored = 0;
+  int64_t score_top = 0;
 };
 
 struct StepPlan {
   std::vector<SeqPlan> seqs;
 };
 
+// One sequence's share of a result.
+struct SeqResult {
+  // The token drawn after each sampled row. Rows behind a draw that differs from its draft need not
+  // be drawn, since they do not count.
+  std::vector<SampledToken> sampled;
+  std::vector<SampledToken> scored;  // one for each scored row: the prompt token that follows it
+  // Why the next row could not be drawn or scored; the request ends. Empty = nothing failed.
+  std::string error;
+};
+
 struct StepResult {
-  // [sequence of the plan][sampled row]: the token drawn after each sampled row.
-  std::vector<std::vector<SampledToken>> sampled;
+  std::vector<SeqResult> seqs;  // as in the plan
 };
 
 }  // namespace rose

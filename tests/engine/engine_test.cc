@@ -186,7 +186,7 @@ TEST(Engine, RefusesRequestsThatCanNeverRun) {
            r.min_tokens = 1;
            for (int i = 0; i < 50; ++i) r.stop_ids.push_back(i);
          }),
-         "every token is one");
+         "every token that may be drawn is one");
   expect(refusal([](Request& r) { r.sampling.temperature = -1; }), "temperature");
   expect(refusal([](Request& r) { r.sampling.temperature = NAN; }), "temperature");
   expect(refusal([](Request& r) { r.sampling.top_p = 0; }), "top_p");
@@ -197,6 +197,24 @@ TEST(Engine, RefusesRequestsThatCanNeverRun) {
   expect(refusal([](Request& r) { r.sampling.logit_bias = {{50, 1.0f}}; }), "logit_bias");
   expect(refusal([](Request& r) { r.sampling.logit_bias = {{5, NAN}}; }), "logit_bias");
   expect(refusal([](Request& r) { r.sampling.logprobs = 51; }), "logprobs");
+  expect(refusal([](Request& r) { r.prompt_logprobs = 51; }), "prompt_logprobs");
+  expect(refusal([](Request& r) { r.prompt_logprobs = -2; }), "prompt_logprobs");
+  expect(refusal([](Request& r) { r.sampling.allowed_ids = {1, 50}; }), "allowed_token_ids");
+  expect(refusal([](Request& r) { r.sampling.logprob_ids = {-1}; }), "logprob_token_ids");
+  expect(refusal([](Request& r) { r.sampling.bad_words = {{1}, {2, 50}}; }), "bad_words");
+  expect(refusal([](Request& r) { r.sampling.bad_words = {{}}; }), "bad_words");
+  expect(refusal([](Request& r) {
+           r.sampling.allowed_ids = {1, 2};
+           r.sampling.bad_words = {{1}, {2}, {3, 4}};
+         }),
+         "leave no token");
+  expect(refusal([](Request& r) {
+           r.sampling.allowed_ids = {1, 2};
+           r.sampling.bad_words = {{1}};
+           r.stop_ids = {2};
+           r.min_tokens = 1;
+         }),
+         "min_tokens");
   EXPECT_EQ(log.events(), 0);
   // The longest that fits does run.
   ASSERT_TRUE(engine->Submit(MakeRequest(log, {1, 2, 3}, 637)).ok());
@@ -218,6 +236,42 @@ TEST(StubExecutor, ReplaysTheAnswerThenEnds) {
   EXPECT_EQ(log.WaitForEnd().finish, FinishReason::kStop);
   EXPECT_EQ(log.ids(), (std::vector<int32_t>{7, 11, 12, 99}));
   EXPECT_EQ(log.last().tokens[0].top.size(), 2u);
+}
+
+// Allows one token only.
+class OnlyToken : public TokenConstraint {
+ public:
+  OnlyToken(int32_t id, int64_t vocab) : mask_((vocab + 31) / 32, 0) {
+    mask_[id / 32] |= 1u << (id % 32);
+  }
+  Result<std::span<const uint32_t>> Allowed(std::span<const int32_t> output) override {
+    if (output.size() == 3) return Status(StatusCode::kInternal, "no more");
+    return std::span<const uint32_t>(mask_);
+  }
+
+ private:
+  std::vector<uint32_t> mask_;
+};
+
+TEST(StubExecutor, KeepsToAConstraintAndScoresThePrompt) {
+  auto engine = CreateEngine({}, CreateStubExecutor({}), CreatePlainDecoder());
+  EventLog log;
+  std::vector<SampledToken> prompt;
+  Request request = MakeRequest(log, {7, 8, 9}, 50);
+  request.constraint = std::make_shared<OnlyToken>(70, engine->vocab());
+  request.prompt_logprobs = 1;
+  request.on_event = [&, listener = log.Listener()](const TokenEvent& event) {
+    prompt.insert(prompt.end(), event.prompt.begin(), event.prompt.end());
+    listener(event);
+  };
+  ASSERT_TRUE(engine->Submit(std::move(request)).ok());
+  EXPECT_EQ(log.WaitForEnd().finish, FinishReason::kError);
+  EXPECT_EQ(log.last().error, "no more");
+  EXPECT_EQ(log.ids(), (std::vector<int32_t>{70, 70, 70}));
+  ASSERT_EQ(prompt.size(), 2u);
+  EXPECT_EQ(prompt[1].id, 9);
+  EXPECT_EQ(prompt[1].top.size(), 1u);
+  EXPECT_TRUE(engine->healthy());
 }
 
 }  // namespace

@@ -80,16 +80,13 @@ class LedgerExecutor : public Executor {
     std::set<std::pair<int, int32_t>> owned;
     for (const SeqPlan& seq : plan_->seqs) Write(seq, owned);
     StepResult result;
-    for (const SeqPlan& seq : plan_->seqs) {
-      std::vector<SampledToken>& drawn = result.sampled.emplace_back();
-      const int64_t end = static_cast<int64_t>(seq.history.size());
-      for (int64_t position = end - seq.samples + 1; position <= end; ++position) {
-        SampledToken token;
-        token.id = Draw(seq, position);
-        drawn.push_back(token);
-      }
-    }
+    for (const SeqPlan& seq : plan_->seqs) result.seqs.push_back(Draws(seq));
     return result;
+  }
+
+  // What a scored row tells: a made-up number of the position and the token that follows.
+  static float Score(int64_t position, int32_t next) {
+    return -static_cast<float>(position * kVocab + next);
   }
 
  private:
@@ -120,6 +117,24 @@ class LedgerExecutor : public Executor {
         At(seq, group, position) = {position, seq.tokens[row]};
       }
     }
+  }
+
+  SeqResult Draws(const SeqPlan& seq) {
+    SeqResult result;
+    for (int64_t row = seq.score_from; row < seq.score_from + seq.scored; ++row) {
+      ROSE_CHECK_GE(row, seq.start);
+      SampledToken token;
+      token.id = seq.history[row + 1];
+      token.logprob = Score(row, token.id);
+      result.scored.push_back(token);
+    }
+    const int64_t end = static_cast<int64_t>(seq.history.size());
+    for (int64_t position = end - seq.samples + 1; position <= end; ++position) {
+      SampledToken token;
+      token.id = Draw(seq, position);
+      result.sampled.push_back(token);
+    }
+    return result;
   }
 
   int32_t Draw(const SeqPlan& seq, int64_t position) {

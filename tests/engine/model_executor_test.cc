@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -14,6 +18,7 @@
 #include "engine/step_loop.h"
 #include "models/golden.h"
 #include "models/load.h"
+#include "models/step_runner.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 
@@ -99,10 +104,41 @@ class PoisoningExecutor : public Executor {
   int64_t poisoned_ = 0;
 };
 
+// Allows a third of the vocabulary, another one after every output. It is strict: an output that it
+// would not have allowed is an error, so a rejected draft must never be shown to it.
+class ThirdsConstraint : public TokenConstraint {
+ public:
+  explicit ThirdsConstraint(int64_t vocab) : vocab_(vocab) {}
+
+  static bool IsAllowed(std::span<const int32_t> output, int32_t id) {
+    int64_t sum = 7 * std::ssize(output);
+    for (int32_t token : output) sum += token;
+    return (id + sum) % 3 == 0;
+  }
+
+  Result<std::span<const uint32_t>> Allowed(std::span<const int32_t> output) override {
+    for (size_t i = 0; i < output.size(); ++i) {
+      if (!IsAllowed(output.first(i), output[i])) {
+        return Status(StatusCode::kInternal, StrCat("token ", output[i], " was not allowed"));
+      }
+    }
+    mask_.assign((vocab_ + 31) / 32, 0);
+    for (int32_t id = 0; id < vocab_; ++id) {
+      if (IsAllowed(output, id)) mask_[id / 32] |= 1u << (id % 32);
+    }
+    return std::span<const uint32_t>(mask_);
+  }
+
+ private:
+  const int64_t vocab_;
+  std::vector<uint32_t> mask_;
+};
+
 // A request of the crowd, and what it answers when it runs alone.
 struct Member {
   std::vector<int32_t> prompt;
   SamplingParams sampling;
+  bool constrained = false;
   std::vector<int32_t> alone;
 };
 
@@ -126,6 +162,9 @@ std::vector<std::vector<int32_t>> RunTogether(const std::vector<const Member*>& 
     request.prompt = members[i]->prompt;
     request.max_tokens = kAnswer;
     request.sampling = members[i]->sampling;
+    if (members[i]->constrained) {
+      request.constraint = std::make_shared<ThirdsConstraint>(executor.info().vocab);
+    }
     request.on_event = logs[i].Listener();
     decoder.Tell(i + 1, members[i]->prompt, members[i]->alone);
     loop.Add(i + 1, *members[i]->sampling.seed, std::move(request));
@@ -159,6 +198,8 @@ const std::vector<Member>& Crowd() {
       if (kind == 1) member.sampling.top_p = 0.9;
       if (kind == 2) member.sampling.top_k = 20;
       if (kind == 3) member.sampling.frequency_penalty = 0.5;
+      if (kind == 0) member.sampling.bad_words = {{5}, {6, 7}};
+      member.constrained = members.size() % 3 == 0;
     }
     for (size_t i = 0; i < members.size(); ++i) members[i].sampling.seed = 100 + i;
     for (Member& member : members) member.alone = RunTogether({&member}, {})[0];
@@ -185,6 +226,20 @@ TEST(ToyAEngine, AloneGivesTheRecordedGreedyTokens) {
   Member other = Crowd().back();
   other.sampling.seed = 7;
   EXPECT_NE(RunTogether({&other}, {})[0], other.alone);
+}
+
+TEST(ToyAEngine, ConstrainedAnswersStayWithinTheConstraint) {
+  int64_t constrained = 0;
+  for (const Member& member : Crowd()) {
+    if (!member.constrained) continue;
+    ++constrained;
+    ASSERT_EQ(std::ssize(member.alone), kAnswer);
+    for (int64_t i = 0; i < kAnswer; ++i) {
+      const std::span<const int32_t> output(member.alone.data(), i);
+      EXPECT_TRUE(ThirdsConstraint::IsAllowed(output, member.alone[i]));
+    }
+  }
+  EXPECT_GE(constrained, 3);
 }
 
 TEST(ToyAEngine, SameInABatchOf16) {
@@ -258,6 +313,9 @@ TEST(ToyAEngine, SameThroughTheThreadedEngine) {
     request.prompt = Crowd()[i].prompt;
     request.max_tokens = kAnswer;
     request.sampling = Crowd()[i].sampling;
+    if (Crowd()[i].constrained) {
+      request.constraint = std::make_shared<ThirdsConstraint>(engine->vocab());
+    }
     request.on_event = logs[i].Listener();
     ASSERT_TRUE(engine->Submit(std::move(request)).ok());
   }
@@ -265,6 +323,140 @@ TEST(ToyAEngine, SameThroughTheThreadedEngine) {
     EXPECT_EQ(logs[i].WaitForEnd().finish, FinishReason::kLength);
     EXPECT_EQ(logs[i].ids(), Crowd()[i].alone);
   }
+}
+
+// Fails once the output has three tokens.
+class ShortLivedConstraint : public TokenConstraint {
+ public:
+  Result<std::span<const uint32_t>> Allowed(std::span<const int32_t> output) override {
+    if (output.size() >= 3) return Status(StatusCode::kInternal, "the grammar is too wide");
+    return std::span<const uint32_t>();
+  }
+};
+
+TEST(ToyAEngine, AFailedConstraintEndsItsRequestAlone) {
+  for (Quality quality : {Quality::kNone, Quality::kRight}) {
+    std::unique_ptr<ModelExecutor> executor = ToyExecutor({40, 40});
+    ScriptedDecoder decoder(quality, 6, executor->info().vocab);
+    StepLoop loop({.max_running = 4, .max_step_tokens = 512, .prefill_chunk = 512}, *executor,
+                  decoder);
+    EventLog fails, stays;
+    for (EventLog* log : {&fails, &stays}) {
+      const RequestId id = log == &fails ? 1 : 2;
+      decoder.Tell(id, Crowd()[0].prompt, Crowd()[0].alone);
+      Request request;
+      request.prompt = Crowd()[0].prompt;
+      request.max_tokens = kAnswer;
+      request.sampling.temperature = 0;
+      if (log == &fails) request.constraint = std::make_shared<ShortLivedConstraint>();
+      request.on_event = log->Listener();
+      loop.Add(id, 0, std::move(request));
+    }
+    while (!loop.idle()) loop.Step();
+    EXPECT_EQ(fails.last().finish, FinishReason::kError);
+    EXPECT_EQ(fails.last().error, "the grammar is too wide");
+    const std::vector<int32_t>& right = Crowd()[0].alone;
+    EXPECT_EQ(fails.ids(), std::vector<int32_t>(right.begin(), right.begin() + 3));
+    EXPECT_EQ(stays.ids(), right);
+    EXPECT_EQ(loop.stats().pages_used, 0);
+  }
+}
+
+// Log-softmax in double of the rows of a prompt computed at once, by the op set itself.
+std::vector<std::vector<double>> ReferenceLogprobs(const std::vector<int32_t>& prompt) {
+  const LoadedModel& toy = Toy(Ops::kCpu);
+  const int64_t vocab = toy.model->info().vocab;
+  auto runner = StepRunner::Create(*toy.model, *toy.ops, 1, std::ssize(prompt)).value();
+  std::vector<int32_t> rows(prompt.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const SequenceTokens part = {.sequence = 0, .tokens = prompt};
+  const Tensor logits = runner->Run({&part, 1}, rows);
+  std::vector<std::vector<double>> logprobs;
+  for (size_t row = 0; row < prompt.size(); ++row) {
+    const float* first = logits.data<float>() + static_cast<int64_t>(row) * vocab;
+    double sum = 0;
+    for (int64_t id = 0; id < vocab; ++id) sum += std::exp(static_cast<double>(first[id]));
+    std::vector<double>& own = logprobs.emplace_back(first, first + vocab);
+    for (double& value : own) value -= std::log(sum);
+  }
+  return logprobs;
+}
+
+// Prompts whole, in chunks, with preemption: every position once, in order, with the right numbers.
+TEST(ToyAEngine, PromptLogprobsAreThoseOfTheModel) {
+  int64_t preemptions = 0;
+  for (int64_t chunk : {512, 64, 7, 1}) {
+    PoisoningExecutor executor(ToyExecutor({8, 12}, Ops::kCpu));
+    const std::unique_ptr<Decoder> decoder = CreatePlainDecoder();
+    StepLoop loop({.max_running = 16, .max_step_tokens = 512, .prefill_chunk = chunk}, executor,
+                  *decoder);
+    constexpr int64_t kFirst = 5, kLast = 14;  // of the crowd: lengths 1, 2, 63 .. 257
+    std::map<int64_t, std::vector<SampledToken>> got;
+    std::map<int64_t, EventLog> logs;
+    for (int64_t i = kFirst; i < kLast; ++i) {
+      Request request;
+      request.prompt = Crowd()[i].prompt;
+      request.max_tokens = 20;
+      request.sampling = Crowd()[i].sampling;
+      request.prompt_logprobs = 3;
+      auto listener = logs[i].Listener();
+      request.on_event = [&got, &logs, i, listener](const TokenEvent& event) {
+        if (!event.prompt.empty()) {
+          EXPECT_TRUE(logs[i].ids().empty()) << "behind the first token";
+        }
+        got[i].insert(got[i].end(), event.prompt.begin(), event.prompt.end());
+        listener(event);
+      };
+      loop.Add(i, 1, std::move(request));
+    }
+    while (!loop.idle()) loop.Step();
+    preemptions += loop.stats().preemptions;
+    for (int64_t i = kFirst; i < kLast; ++i) {
+      const std::vector<int32_t>& prompt = Crowd()[i].prompt;
+      const auto right = ReferenceLogprobs(prompt);
+      ASSERT_EQ(got[i].size(), prompt.size() - 1);
+      for (size_t p = 1; p < prompt.size(); ++p) {
+        const SampledToken& token = got[i][p - 1];
+        ASSERT_EQ(token.id, prompt[p]);
+        ASSERT_NEAR(token.logprob, right[p - 1][token.id], 1e-4);
+        ASSERT_EQ(token.top.size(), 3u);
+        const double largest = *std::ranges::max_element(right[p - 1]);
+        ASSERT_NEAR(token.top[0].logprob, largest, 1e-4);
+      }
+    }
+  }
+  EXPECT_GT(preemptions, 0);
+}
+
+// One request's keys and values become NaN, and so all its logits: the others go on, and so does
+// whoever gets its pages next.
+TEST(ToyAEngine, ARowOfNanEndsItsRequestAlone) {
+  std::unique_ptr<ModelExecutor> executor = ToyExecutor({40, 40});
+  const std::unique_ptr<Decoder> decoder = CreatePlainDecoder();
+  StepLoop loop({.max_running = 4, .max_step_tokens = 512, .prefill_chunk = 512}, *executor,
+                *decoder);
+  EventLog fails, stays, later;
+  const auto add = [&](RequestId id, EventLog& log) {
+    Request request;
+    request.prompt = Crowd()[0].prompt;
+    request.max_tokens = kAnswer;
+    request.sampling.temperature = 0;
+    request.on_event = log.Listener();
+    loop.Add(id, 0, std::move(request));
+  };
+  add(1, fails);
+  add(2, stays);
+  for (int i = 0; i < 5; ++i) loop.Step();
+  // The oldest has the first pages.
+  for (int group : {0, 1}) Poison(executor->kv(), group, 0);
+  loop.Step();
+  EXPECT_EQ(fails.last().finish, FinishReason::kError);
+  EXPECT_NE(fails.last().error.find("request 1"), std::string::npos) << fails.last().error;
+  EXPECT_EQ(fails.ids().size(), 5u);
+  add(3, later);
+  while (!loop.idle()) loop.Step();
+  EXPECT_EQ(stays.ids(), Crowd()[0].alone);
+  EXPECT_EQ(later.ids(), Crowd()[0].alone);
 }
 
 // Freed and unused pages are NaN (see PoisoningExecutor): window layers must not read them, at the

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -28,7 +29,7 @@ SampleRow Row(std::span<const float> logits, const SamplingParams& params,
 }
 
 int32_t DrawOne(const SampleRow& row) {
-  return Sampler().Draw(row).id;
+  return Sampler().Draw(row).value().id;
 }
 
 SamplingParams Greedy() {
@@ -42,7 +43,7 @@ std::vector<int64_t> Histogram(SampleRow row, int64_t draws) {
   Sampler sampler;
   std::vector<int64_t> counts(row.logits.size(), 0);
   for (row.seed = 0; row.seed < static_cast<uint64_t>(draws); ++row.seed) {
-    ++counts[sampler.Draw(row).id];
+    ++counts[sampler.Draw(row).value().id];
   }
   return counts;
 }
@@ -107,14 +108,12 @@ TEST(Sampler, BrokenLogitsAreNeverDrawn) {
   }
 }
 
-TEST(Sampler, ARowOfNanIsOurFaultAndNamesTheRequest) {
+TEST(Sampler, ARowOfNanIsAnErrorThatNamesTheRequest) {
   const std::vector<float> logits(5, kNan);
-  try {
-    DrawOne(Row(logits, Greedy()));
-    FAIL();
-  } catch (const CheckFailure& failure) {
-    EXPECT_NE(std::string(failure.what()).find("request 42"), std::string::npos);
-  }
+  const Status status = Sampler().Draw(Row(logits, Greedy())).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(status.message().find("request 42"), std::string::npos);
+  EXPECT_FALSE(Sampler().Score(logits, 1, 2).ok());
 }
 
 TEST(Sampler, ForbiddenIdsGiveWayToTheNextBest) {
@@ -128,6 +127,76 @@ TEST(Sampler, ForbiddenIdsGiveWayToTheNextBest) {
   params.logit_bias = {{1, 100.0f}};  // does not bring it back
   row.params = &params;
   EXPECT_EQ(Histogram(row, 100)[1], 0);
+}
+
+std::vector<uint32_t> Mask(int64_t vocab, const std::vector<int32_t>& ids) {
+  std::vector<uint32_t> mask((vocab + 31) / 32, 0);
+  for (int32_t id : ids) mask[id / 32] |= 1u << (id % 32);
+  return mask;
+}
+
+TEST(Sampler, NothingOutsideTheMaskIsDrawn) {
+  std::vector<float> logits(70, 0.0f);
+  logits[3] = 9, logits[40] = 2, logits[69] = 1, logits[64] = kNan;
+  const std::vector<uint32_t> mask = Mask(70, {40, 64, 69});
+  const auto drawn = [&](auto change) {
+    SamplingParams params;
+    params.logit_bias = {{3, 100.0f}, {5, 100.0f}};
+    change(params);
+    SampleRow row = Row(logits, params);
+    row.mask = mask;
+    std::vector<int32_t> ids;
+    const std::vector<int64_t> counts = Histogram(row, 300);
+    for (int32_t id = 0; id < 70; ++id) {
+      if (counts[id] > 0) ids.push_back(id);
+    }
+    return ids;
+  };
+  using Ids = std::vector<int32_t>;
+  EXPECT_EQ(drawn([](SamplingParams&) {}), (Ids{40, 69}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.temperature = 0; }), (Ids{40}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.top_k = 2; }), (Ids{40, 69}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.top_p = 0.5; }), (Ids{40}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.allowed_ids = {69, 3}; }), (Ids{69}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.bad_words = {{40}}; }), (Ids{69}));
+  // Where mask and the rest leave nothing, the mask alone counts.
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.allowed_ids = {3}; }), (Ids{40, 69}));
+  EXPECT_EQ(drawn([](SamplingParams& p) { p.bad_words = {{40}, {69}}; }), (Ids{40, 69}));
+}
+
+TEST(Sampler, TheMaskAloneCountsWhereStopIdsMayNotComeYet) {
+  const std::vector<float> logits = {3, 2, 1};
+  const std::vector<int32_t> forbidden = {1};
+  const std::vector<uint32_t> mask = Mask(3, {1});
+  const SamplingParams greedy = Greedy();
+  SampleRow row = Row(logits, greedy);
+  row.forbidden_ids = forbidden;
+  EXPECT_EQ(DrawOne(row), 0);
+  row.mask = mask;
+  EXPECT_EQ(DrawOne(row), 1);
+  // Without a mask there is nothing to fall back to.
+  SamplingParams params = Greedy();
+  params.allowed_ids = {1};
+  row.params = &params;
+  row.mask = {};
+  EXPECT_EQ(Sampler().Draw(row).status().code(), StatusCode::kInternal);
+}
+
+// history: prompt {0, 1}, output {1, 2}.
+TEST(Sampler, ABadWordsLastTokenIsExcludedBehindItsBeginning) {
+  const std::vector<int32_t> history = {0, 1, 1, 2};
+  const std::vector<float> logits = {1, 2, 3, 4};
+  const auto drawn = [&](std::vector<std::vector<int32_t>> words) {
+    SamplingParams params = Greedy();
+    params.bad_words = std::move(words);
+    return DrawOne(Row(logits, params, history, 2));
+  };
+  EXPECT_EQ(drawn({{3}}), 2);
+  EXPECT_EQ(drawn({{2, 3}}), 2);
+  EXPECT_EQ(drawn({{1, 2, 3}, {2}}), 1);
+  EXPECT_EQ(drawn({{1, 3}}), 3);
+  EXPECT_EQ(drawn({{1, 1, 2, 3}}), 3);  // begins in the prompt: only the output counts
+  EXPECT_EQ(drawn({{0, 1, 1, 2, 3, 3}}), 3);
 }
 
 TEST(Sampler, BiasIsAddedToTheLogit) {
@@ -173,9 +242,9 @@ TEST(Sampler, AScratchOfPenaltiesIsCleanForTheNextRow) {
   SamplingParams params = Greedy();
   params.frequency_penalty = 1;
   Sampler sampler;
-  EXPECT_EQ(sampler.Draw(Row(logits, params, often)).id, 1);
-  EXPECT_EQ(sampler.Draw(Row(logits, params, once)).id, 1);
-  EXPECT_EQ(sampler.Draw(Row(logits, params, other)).id, 0);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, often))->id, 1);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, once))->id, 1);
+  EXPECT_EQ(sampler.Draw(Row(logits, params, other))->id, 0);
 }
 
 TEST(Sampler, FiltersKeepWhatTheySay) {
@@ -211,8 +280,22 @@ std::vector<double> ReferenceProbabilities(const SampleRow& row) {
   const SamplingParams& p = *row.params;
   const size_t vocab = row.logits.size();
   std::vector<double> logit(row.logits.begin(), row.logits.end());
-  for (int32_t id : row.forbidden_ids) logit[id] = -kInf;
   for (auto [id, bias] : p.logit_bias) logit[id] += bias;
+  const auto output_now = row.history.subspan(row.prompt_tokens);
+  std::vector<bool> excluded(vocab, false), outside(vocab, false);
+  for (size_t id = 0; id < vocab; ++id) {
+    const auto same = [&](int32_t token) { return token == static_cast<int32_t>(id); };
+    outside[id] = !row.mask.empty() && (row.mask[id / 32] >> (id % 32) & 1) == 0;
+    excluded[id] = outside[id] || std::ranges::any_of(row.forbidden_ids, same) ||
+                   (!p.allowed_ids.empty() && std::ranges::none_of(p.allowed_ids, same));
+    for (const std::vector<int32_t>& word : p.bad_words) {
+      const std::vector<int32_t> begin(word.begin(), word.end() - 1);
+      const bool ends = begin.size() <= output_now.size() &&
+                        std::ranges::equal(begin, output_now.last(begin.size()));
+      if (ends && same(word.back())) excluded[id] = true;
+    }
+  }
+  if (std::ranges::count(excluded, false) == 0) excluded = outside;
   for (size_t id = 0; id < vocab; ++id) {
     const auto is_id = [&](int32_t token) { return token == static_cast<int32_t>(id); };
     const auto output = row.history.subspan(row.prompt_tokens);
@@ -222,6 +305,7 @@ std::vector<double> ReferenceProbabilities(const SampleRow& row) {
           logit[id] > 0 ? logit[id] / p.repetition_penalty : logit[id] * p.repetition_penalty;
     }
     logit[id] -= p.frequency_penalty * count + (count > 0 ? p.presence_penalty : 0);
+    if (excluded[id]) logit[id] = -kInf;
   }
   std::vector<int32_t> order(vocab);
   for (size_t id = 0; id < vocab; ++id) order[id] = static_cast<int32_t>(id);
@@ -276,10 +360,21 @@ TEST(Sampler, AgreesWithADoubleReference) {
     SampleRow row = Row(logits, p, history, random() % (history.size() + 1));
     row.seed = seed;
     if (random() % 2) row.forbidden_ids = forbidden;
+    const auto some_ids = [&](int64_t most) {
+      std::vector<int32_t> ids(1 + random() % most);
+      for (int32_t& id : ids) id = static_cast<int32_t>(random() % vocab);
+      return ids;
+    };
+    const std::vector<uint32_t> mask = Mask(vocab, some_ids(2 * vocab));
+    const bool masked = random() % 2 == 0;
+    if (masked) row.mask = mask;
+    // Without a mask, what is left may be nothing; that is another test's.
+    if (masked && random() % 2) p.allowed_ids = some_ids(vocab);
+    if (masked && random() % 2) p.bad_words = {some_ids(1), some_ids(2), {history.back(), 0}};
 
     const std::vector<double> probability = ReferenceProbabilities(row);
     const double u = std::ldexp(static_cast<double>(DrawWord(seed, history.size())), -64);
-    const int32_t id = sampler.Draw(row).id;
+    const int32_t id = sampler.Draw(row).value().id;
     ASSERT_GE(id, 0);
     ASSERT_LT(id, vocab);
     double below = 0;
@@ -318,7 +413,7 @@ TEST(Sampler, DrawsFollowTheDistribution) {
   for (int64_t position = 0; position < kDraws; ++position) {
     SampleRow at = row;
     at.history = std::span(history).first(position);
-    ++counts[sampler.Draw(at).id];
+    ++counts[sampler.Draw(at).value().id];
   }
   EXPECT_LT(chi_square(counts), 27.88);
 }
@@ -329,7 +424,7 @@ TEST(Sampler, LogprobsAreTheModelsOwn) {
   SamplingParams params = Greedy();
   params.logprobs = 3;
   params.logit_bias = {{0, 50.0f}};  // changes the draw, not the distribution told
-  const SampledToken token = Sampler().Draw(Row(logits, params));
+  const SampledToken token = Sampler().Draw(Row(logits, params)).value();
   EXPECT_EQ(token.id, 0);
   EXPECT_NEAR(token.logprob, std::log(0.1), 1e-6);
   ASSERT_EQ(token.top.size(), 3u);
@@ -338,10 +433,49 @@ TEST(Sampler, LogprobsAreTheModelsOwn) {
   EXPECT_EQ(token.top[2].id, 4);
   EXPECT_NEAR(token.top[0].logprob, std::log(0.4), 1e-6);
   EXPECT_NEAR(token.top[2].logprob, std::log(0.2), 1e-6);
+  params.logprob_ids = {3, 1};
+  const std::vector<uint32_t> mask = Mask(5, {4});  // changes the draw, not the distribution told
+  SampleRow masked = Row(logits, params);
+  masked.mask = mask;
+  const SampledToken more = Sampler().Draw(masked).value();
+  EXPECT_EQ(more.id, 4);
+  EXPECT_NEAR(more.logprob, std::log(0.2), 1e-6);
+  ASSERT_EQ(more.top.size(), 5u);
+  EXPECT_EQ(more.top[0].id, 1);
+  EXPECT_EQ(more.top[3].id, 3);
+  EXPECT_NEAR(more.top[3].logprob, std::log(0.1), 1e-6);
+  EXPECT_EQ(more.top[4].id, 1);
+  params.logprob_ids.clear();
   params.logprobs = 0;
-  EXPECT_TRUE(Sampler().Draw(Row(logits, params)).top.empty());
+  EXPECT_TRUE(Sampler().Draw(Row(logits, params))->top.empty());
   params.logprobs = -1;
-  EXPECT_EQ(Sampler().Draw(Row(logits, params)).logprob, 0);
+  EXPECT_EQ(Sampler().Draw(Row(logits, params))->logprob, 0);
+}
+
+TEST(Sampler, ScoresAnyTokenOfARow) {
+  const std::vector<float> logits = {std::log(0.1f), kNan, std::log(0.5f), std::log(0.4f)};
+  const SampledToken token = Sampler().Score(logits, 3, 9).value();
+  EXPECT_EQ(token.id, 3);
+  EXPECT_NEAR(token.logprob, std::log(0.4), 1e-6);
+  ASSERT_EQ(token.top.size(), 3u);  // NaN is no entry
+  EXPECT_EQ(token.top[0].id, 2);
+  EXPECT_EQ(token.top[2].id, 0);
+  EXPECT_TRUE(Sampler().Score(logits, 3, 0)->top.empty());
+}
+
+// The most likely, whatever their number: the same as a full sort, ties by lower id.
+TEST(Sampler, TheTopOfARowIsThatOfASort) {
+  std::mt19937_64 random(7);
+  std::vector<float> logits(500);
+  for (float& logit : logits) logit = static_cast<float>(random() % 60);
+  std::vector<int32_t> order(logits.size());
+  for (size_t id = 0; id < order.size(); ++id) order[id] = static_cast<int32_t>(id);
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  for (int64_t top : {1, 2, 20, 499, 500, 600}) {
+    const SampledToken token = Sampler().Score(logits, 0, top).value();
+    ASSERT_EQ(std::ssize(token.top), std::min<int64_t>(top, 500));
+    for (size_t i = 0; i < token.top.size(); ++i) ASSERT_EQ(token.top[i].id, order[i]) << i;
+  }
 }
 
 }  // namespace

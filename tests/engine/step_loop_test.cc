@@ -23,6 +23,17 @@ std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t tokens) {
 struct Asked {
   std::vector<int32_t> prompt, right;
   EventLog log;
+  bool scored = false;               // asks for prompt logprobs
+  std::vector<SampledToken> scores;  // what it got
+
+  // Every prompt position from 1 on, once and in order.
+  void ExpectScores() const {
+    ASSERT_EQ(scores.size(), scored ? prompt.size() - 1 : 0);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ASSERT_EQ(scores[i].id, prompt[i + 1]);
+      ASSERT_EQ(scores[i].logprob, LedgerExecutor::Score(i, prompt[i + 1]));
+    }
+  }
 };
 
 // A random crowd of requests through `loop`; every output must be the reference's.
@@ -38,7 +49,12 @@ void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
       Request request;
       request.prompt = one.prompt;
       request.max_tokens = 1 + random() % 80;
-      request.on_event = one.log.Listener();
+      one.scored = random() % 2 == 0;
+      if (one.scored) request.prompt_logprobs = 0;
+      request.on_event = [&one, listener = one.log.Listener()](const TokenEvent& event) {
+        one.scores.insert(one.scores.end(), event.prompt.begin(), event.prompt.end());
+        listener(event);
+      };
       one.right = LedgerExecutor::Reference(one.prompt, request.max_tokens, /*seed=*/id);
       decoder.Tell(id, one.prompt, one.right);
       loop.Add(id, /*seed=*/id, std::move(request));
@@ -48,6 +64,7 @@ void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
   for (const auto& one : asked) {
     ASSERT_EQ(one->log.last().finish, FinishReason::kLength);
     ASSERT_EQ(one->log.ids(), one->right);
+    one->ExpectScores();
   }
   ASSERT_EQ(loop.stats().pages_used, 0);
 }
