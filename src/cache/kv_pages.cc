@@ -12,13 +12,22 @@ int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+std::vector<PagePool> PoolsOf(std::span<const PageGroup> groups) {
+  std::vector<PagePool> pools;
+  for (const PageGroup& group : groups) pools.emplace_back(group.pages);
+  return pools;
+}
+
 }  // namespace
 
-KvPages::KvPages(std::vector<PageGroup> groups, int64_t page_size)
-    : groups_(std::move(groups)), page_size_(page_size) {
+KvPages::KvPages(std::vector<PageGroup> groups, int64_t page_size, bool prefix_cache)
+    : groups_(std::move(groups)),
+      page_size_(page_size),
+      prefix_cache_(prefix_cache),
+      pools_(PoolsOf(groups_)),
+      tree_(groups_, page_size, pools_) {
   ROSE_CHECK_GT(page_size_, 0);
   ROSE_CHECK(!groups_.empty(), "a model has at least one KV group");
-  for (const PageGroup& group : groups_) pools_.emplace_back(group.pages);
 }
 
 int64_t KvPages::total_pages() const {
@@ -30,30 +39,118 @@ int64_t KvPages::total_pages() const {
 int64_t KvPages::used_pages() const {
   int64_t sum = 0;
   for (const PagePool& pool : pools_) sum += pool.used();
+  return sum - cached_pages();
+}
+
+int64_t KvPages::cached_pages() const {
+  int64_t sum = 0;
+  for (size_t g = 0; g < pools_.size(); ++g) sum += tree_.evictable(g);
   return sum;
 }
 
 SeqPages KvPages::NewSequence() const {
-  return {.tables = std::vector<std::vector<int32_t>>(groups_.size()),
-          .held = std::vector<int64_t>(groups_.size(), 0)};
+  SeqPages seq;
+  seq.tables.resize(groups_.size());
+  seq.held.resize(groups_.size());
+  return seq;
+}
+
+int64_t KvPages::FirstReached(size_t group, int64_t query) const {
+  const int64_t window = groups_[group].window;
+  return window == 0 ? 0 : std::max<int64_t>(0, query - window + 1) / page_size_;
+}
+
+int64_t KvPages::ReuseCost(const PrefixTree::Match& match, int64_t group) const {
+  const auto whole = static_cast<int64_t>(match.path.size());
+  const int64_t next = whole * page_size_ + match.part_tokens;
+  int64_t cost = 0;
+  for (int64_t i = FirstReached(group, next); i < whole; ++i)
+    cost += pools_[group].owners(PrefixTree::PageOf(match.path[i], group)) == 1;
+  if (match.part != nullptr)
+    cost += 1 + (pools_[group].owners(PrefixTree::PageOf(match.part, group)) == 1);
+  return cost;
+}
+
+int64_t KvPages::Reuse(SeqPages& seq, const PrefixTree::Match& match,
+                       std::vector<PageCopy>& copies) {
+  ROSE_CHECK_EQ(seq.covered, 0);
+  const auto whole = static_cast<int64_t>(match.path.size());
+  const int64_t next = whole * page_size_ + match.part_tokens;
+  seq.marks[1] = match.seen;
+  seq.nodes = match.path;
+  seq.covered = whole + (match.part != nullptr);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<int32_t>& table = seq.tables[g];
+    table.assign(seq.covered, kNoPage);
+    for (int64_t i = FirstReached(g, next); i < whole; ++i, ++seq.held[g])
+      table[i] = tree_.Use(match.path[i], g);
+  }
+  // All that is reused is in use now, so that taking pages does not evict it.
+  for (size_t g = 0; match.part != nullptr && g < groups_.size(); ++g)
+    copies.push_back({static_cast<int64_t>(g), tree_.Use(match.part, g), kNoPage, match.part});
+  for (size_t g = 0; match.part != nullptr && g < groups_.size(); ++g) {
+    PageCopy& copy = copies[copies.size() - groups_.size() + g];
+    seq.tables[g].back() = copy.to = Take(g);
+    ++seq.held[g];
+  }
+  return next;
+}
+
+void KvPages::Copied(std::span<const PageCopy> copies) {
+  for (const PageCopy& copy : copies) tree_.Unuse(copy.source, copy.group, /*warm=*/true);
+}
+
+int32_t KvPages::Take(size_t group) {
+  if (pools_[group].free() == 0) tree_.Evict(group);
+  return pools_[group].Take();
 }
 
 void KvPages::Cover(SeqPages& seq, int64_t end) {
   for (const int64_t wanted = CeilDiv(end, page_size_); seq.covered < wanted; ++seq.covered) {
     for (size_t g = 0; g < pools_.size(); ++g) {
-      seq.tables[g].push_back(pools_[g].Take());
+      seq.tables[g].push_back(Take(g));
       ++seq.held[g];
     }
   }
 }
 
+void KvPages::Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens) {
+  if (!prefix_cache_) return;
+  std::vector<int32_t> pages(groups_.size());
+  for (auto i = static_cast<int64_t>(seq.nodes.size());
+       (i + 1) * page_size_ <= static_cast<int64_t>(tokens.size()); ++i) {
+    for (size_t g = 0; g < groups_.size(); ++g) pages[g] = seq.tables[g][i];
+    const auto block = tokens.subspan(i * page_size_, page_size_);
+    seq.nodes.push_back(i == 0 ? tree_.PublishFirst(salt, block, pages)
+                               : tree_.Publish(seq.nodes.back(), block, pages));
+    for (size_t g = 0; g < groups_.size(); ++g) seq.tables[g][i] = pages[g];
+  }
+}
+
+// Gives up one page of the table; its entry is left as it is.
+void KvPages::Give(SeqPages& seq, size_t group, int64_t index, bool warm) {
+  if (index < static_cast<int64_t>(seq.nodes.size())) {
+    tree_.Unuse(seq.nodes[index], group, warm);
+  } else {
+    pools_[group].Give(seq.tables[group][index]);
+  }
+}
+
+// Whether a query at a mark or a checkpoint reaches this page.
+bool KvPages::IsWarm(const SeqPages& seq, size_t group, int64_t index) const {
+  const auto reached = [&](int64_t query) {
+    return FirstReached(group, query) <= index && index * page_size_ < query;
+  };
+  const int64_t checkpoint = CeilDiv((index + 1) * page_size_, kCheckpoint) * kCheckpoint;
+  return reached(checkpoint) || std::any_of(seq.marks.begin(), seq.marks.end(), reached);
+}
+
 void KvPages::Slide(SeqPages& seq, int64_t next) {
   for (size_t g = 0; g < pools_.size(); ++g) {
     if (groups_[g].window == 0) continue;
-    const int64_t first_key = std::max<int64_t>(0, next - groups_[g].window + 1);
-    const int64_t keep_from = std::min(first_key / page_size_, seq.covered);
+    const int64_t keep_from = std::min(FirstReached(g, next), seq.covered);
     for (int64_t i = seq.covered - seq.held[g]; i < keep_from; ++i) {
-      pools_[g].Give(seq.tables[g][i]);
+      Give(seq, g, i, IsWarm(seq, g, i));
       seq.tables[g][i] = kNoPage;
       --seq.held[g];
     }
@@ -62,13 +159,14 @@ void KvPages::Slide(SeqPages& seq, int64_t next) {
 
 void KvPages::Release(SeqPages& seq) {
   for (size_t g = 0; g < pools_.size(); ++g) {
-    for (int64_t i = seq.covered - seq.held[g]; i < seq.covered; ++i) {
-      pools_[g].Give(seq.tables[g][i]);
-    }
+    // From the end, so that a page is never older than those that follow from it.
+    for (int64_t i = seq.covered - 1; i >= seq.covered - seq.held[g]; --i)
+      Give(seq, g, i, /*warm=*/true);
     seq.tables[g].clear();
     seq.held[g] = 0;
   }
   seq.covered = 0;
+  seq.nodes.clear();
 }
 
 int64_t PeakPages(const PageGroup& group, int64_t page_size, int64_t tokens, int64_t chunk) {

@@ -8,7 +8,7 @@ namespace rose {
 
 PagePool::PagePool(int64_t pages) {
   ROSE_CHECK(pages >= 0 && pages <= std::numeric_limits<int32_t>::max(), "pages=", pages);
-  taken_.assign(pages, false);
+  owners_.assign(pages, 0);
   free_.reserve(pages);
   for (int64_t page = pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
 }
@@ -17,15 +17,20 @@ int32_t PagePool::Take() {
   ROSE_CHECK(!free_.empty(), "all ", total(), " pages are taken");
   const int32_t page = free_.back();
   free_.pop_back();
-  taken_[page] = true;
+  owners_[page] = 1;
   return page;
+}
+
+void PagePool::Share(int32_t page) {
+  ROSE_CHECK(page >= 0 && page < total(), "page=", page, " of ", total());
+  ROSE_CHECK(owners_[page] > 0, "page ", page, " is free");
+  ++owners_[page];
 }
 
 void PagePool::Give(int32_t page) {
   ROSE_CHECK(page >= 0 && page < total(), "page=", page, " of ", total());
-  ROSE_CHECK(taken_[page], "page ", page, " is given back twice");
-  taken_[page] = false;
-  free_.push_back(page);
+  ROSE_CHECK(owners_[page] > 0, "page ", page, " is given back twice");
+  if (--owners_[page] == 0) free_.push_back(page);
 }
 
 }  // namespace rose

@@ -107,7 +107,7 @@ void StepLoop::ProposeDrafts() {
 
 ScheduledStep StepLoop::Schedule() const {
   std::vector<int64_t> free;
-  for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.free(g));
+  for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
   const std::vector<SeqFigures> running = FiguresOf(running_), waiting = FiguresOf(waiting_);
   return PlanStep(limits_, {.groups = kv_.groups(),
                             .page_size = kv_.page_size(),

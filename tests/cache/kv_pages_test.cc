@@ -96,7 +96,7 @@ TEST(Case074, PagesOfBothPoolsAddUp) {
         case 2:
           if (!seqs.empty()) {
             const int64_t most =
-                (seqs[pick].covered + std::min(pages.free(0), pages.free(1))) * kPage;
+                (seqs[pick].covered + std::min(pages.available(0), pages.available(1))) * kPage;
             const int64_t end = std::min<int64_t>(length[pick] + 1 + random() % 200, most);
             pages.Cover(seqs[pick], end);
             length[pick] = std::max(length[pick], end);
@@ -123,7 +123,7 @@ TEST(Case074, PagesOfBothPoolsAddUp) {
           }
         }
         ASSERT_EQ(static_cast<int64_t>(owned.size()), held) << "seed " << seed;
-        ASSERT_EQ(held + pages.free(g), groups[g].pages) << "seed " << seed;
+        ASSERT_EQ(held + pages.available(g), groups[g].pages) << "seed " << seed;
       }
     }
     for (SeqPages& seq : seqs) pages.Release(seq);

@@ -56,7 +56,7 @@ class Simulation {
       seq.draft = decodes ? std::min<int64_t>(random_() % 4, left - 1) : 0;
     }
     std::vector<int64_t> free;
-    for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.free(g));
+    for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
     const std::vector<SeqFigures> running = Figures(running_), waiting = Figures(waiting_);
     const ScheduledStep step = PlanStep(limits_, {.groups = kv_.groups(),
                                                   .page_size = kPage,
@@ -174,7 +174,7 @@ class Simulation {
           }
         }
       }
-      ASSERT_EQ(static_cast<int64_t>(owned.size()) + kv_.free(g), kv_.groups()[g].pages);
+      ASSERT_EQ(static_cast<int64_t>(owned.size()) + kv_.available(g), kv_.groups()[g].pages);
     }
     for (const SimSeq& seq : waiting_) ASSERT_EQ(seq.pages.covered, 0);
   }
