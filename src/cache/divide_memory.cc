@@ -18,7 +18,8 @@ int64_t UsefulPages(const GroupCost& group, const CacheDemand& demand) {
   // A sequence with a chunk of c rows touches at most (window + c) / page_size + 2 pages, and the
   // chunks of all sequences together have max_step_tokens rows.
   const int64_t window_pages = std::min(whole, CeilDiv(group.window, demand.page_size) + 2);
-  return demand.max_running * window_pages + CeilDiv(demand.max_step_tokens, demand.page_size);
+  return (demand.max_running + demand.kept) * window_pages +
+         CeilDiv(demand.max_step_tokens, demand.page_size);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct GroupCost {
 struct CacheDemand {
   int64_t page_size = 0;
   int64_t max_running = 1;      // sequences
+  int64_t kept = 0;             // ended sequences whose windows are worth keeping
   int64_t max_step_tokens = 1;  // rows of a step
   int64_t max_context = 1;      // tokens of a sequence
 };

@@ -61,43 +61,49 @@ int64_t KvPages::FirstReached(size_t group, int64_t query) const {
 }
 
 int64_t KvPages::ReuseCost(const PrefixTree::Match& match, int64_t group) const {
+  const auto unused = [&](const PrefixTree::Node* node) {
+    return pools_[group].owners(PrefixTree::PageOf(node, group)) == 1;
+  };
   const auto whole = static_cast<int64_t>(match.path.size());
-  const int64_t next = whole * page_size_ + match.part_tokens;
-  int64_t cost = 0;
-  for (int64_t i = FirstReached(group, next); i < whole; ++i)
-    cost += pools_[group].owners(PrefixTree::PageOf(match.path[i], group)) == 1;
-  if (match.part != nullptr)
-    cost += 1 + (pools_[group].owners(PrefixTree::PageOf(match.part, group)) == 1);
+  int64_t cost = match.part != nullptr && unused(match.part);
+  for (int64_t i = whole - ReuseHeld(match, group); i < whole; ++i) cost += unused(match.path[i]);
   return cost;
 }
 
-int64_t KvPages::Reuse(SeqPages& seq, const PrefixTree::Match& match,
-                       std::vector<PageCopy>& copies) {
-  ROSE_CHECK_EQ(seq.covered, 0);
+int64_t KvPages::ReuseHeld(const PrefixTree::Match& match, int64_t group) const {
   const auto whole = static_cast<int64_t>(match.path.size());
-  const int64_t next = whole * page_size_ + match.part_tokens;
-  seq.marks[1] = match.seen;
-  seq.nodes = match.path;
-  seq.covered = whole + (match.part != nullptr);
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    std::vector<int32_t>& table = seq.tables[g];
-    table.assign(seq.covered, kNoPage);
-    for (int64_t i = FirstReached(g, next); i < whole; ++i, ++seq.held[g])
-      table[i] = tree_.Use(match.path[i], g);
-  }
-  // All that is reused is in use now, so that taking pages does not evict it.
-  for (size_t g = 0; match.part != nullptr && g < groups_.size(); ++g)
-    copies.push_back({static_cast<int64_t>(g), tree_.Use(match.part, g), kNoPage, match.part});
-  for (size_t g = 0; match.part != nullptr && g < groups_.size(); ++g) {
-    PageCopy& copy = copies[copies.size() - groups_.size() + g];
-    seq.tables[g].back() = copy.to = Take(g);
-    ++seq.held[g];
-  }
-  return next;
+  return std::max<int64_t>(0, whole - FirstReached(group, match.tokens(page_size_)));
 }
 
-void KvPages::Copied(std::span<const PageCopy> copies) {
-  for (const PageCopy& copy : copies) tree_.Unuse(copy.source, copy.group, /*warm=*/true);
+int64_t KvPages::Reuse(SeqPages& seq, const PrefixTree::Match& match) {
+  ROSE_CHECK_EQ(seq.covered, 0);
+  seq.marks[1] = match.seen;
+  seq.nodes = match.path;
+  seq.part = match.part;
+  seq.covered = static_cast<int64_t>(match.path.size());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    seq.held[g] = ReuseHeld(match, g);
+    seq.tables[g].assign(seq.covered, kNoPage);
+    for (int64_t i = seq.covered - seq.held[g]; i < seq.covered; ++i)
+      seq.tables[g][i] = tree_.Use(match.path[i], g);
+    if (match.part != nullptr) tree_.Use(match.part, g);
+  }
+  return match.tokens(page_size_);
+}
+
+void KvPages::AddCopies(SeqPages& seq, std::vector<PageCopy>& copies) {
+  if (seq.part == nullptr) return;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    copies.push_back({.group = static_cast<int64_t>(g),
+                      .from = PrefixTree::PageOf(seq.part, g),
+                      .to = seq.tables[g][seq.nodes.size()]});
+  sources_.push_back(std::exchange(seq.part, nullptr));
+}
+
+void KvPages::Copied() {
+  for (PrefixTree::Node* source : sources_)
+    for (size_t g = 0; g < groups_.size(); ++g) tree_.Unuse(source, g, /*warm=*/true);
+  sources_.clear();
 }
 
 int32_t KvPages::Take(size_t group) {
@@ -158,6 +164,9 @@ void KvPages::Slide(SeqPages& seq, int64_t next) {
 }
 
 void KvPages::Release(SeqPages& seq) {
+  for (size_t g = 0; seq.part != nullptr && g < pools_.size(); ++g)
+    tree_.Unuse(seq.part, g, /*warm=*/true);
+  seq.part = nullptr;
   for (size_t g = 0; g < pools_.size(); ++g) {
     // From the end, so that a page is never older than those that follow from it.
     for (int64_t i = seq.covered - 1; i >= seq.covered - seq.held[g]; --i)

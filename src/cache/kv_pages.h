@@ -20,6 +20,7 @@
 
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
+#include "tensor/kv_layout.h"
 
 namespace rose {
 
@@ -30,16 +31,10 @@ struct SeqPages {
   int64_t covered = 0;                       // length of every table
   // Of its first pages, those that are published or were reused.
   std::vector<PrefixTree::Node*> nodes;
+  PrefixTree::Node* part = nullptr;  // the page behind them begins with a copy of this one's
   // Positions at which others will likely part from it: there, pages of sliding groups are worth
   // keeping longest.
   std::array<int64_t, 2> marks{};
-};
-
-// A page to be copied before the next step computes: `from` stays as it is until Copied is called.
-struct PageCopy {
-  int64_t group = 0;
-  int32_t from = kNoPage, to = kNoPage;
-  PrefixTree::Node* source = nullptr;
 };
 
 class KvPages {
@@ -63,14 +58,17 @@ class KvPages {
   PrefixTree::Match Find(std::string_view salt, std::span<const int32_t> tokens) const {
     return prefix_cache_ ? tree_.Find(salt, tokens) : PrefixTree::Match();
   }
-  // Pages of a group that are evictable now and would be in use after Reuse, new ones included.
+  // Pages of a group that Reuse would make unavailable, and those that the sequence would hold.
   int64_t ReuseCost(const PrefixTree::Match& match, int64_t group) const;
-  // Lets a new sequence begin with what was found, while that is fresh: no call of another member
-  // in between. Returns the tokens that need not be computed; `copies` grows by the pages that must
-  // be copied first.
-  int64_t Reuse(SeqPages& seq, const PrefixTree::Match& match, std::vector<PageCopy>& copies);
-  // The copies are made.
-  void Copied(std::span<const PageCopy> copies);
+  int64_t ReuseHeld(const PrefixTree::Match& match, int64_t group) const;
+  // Lets a new sequence begin with what was found, before any Cover since. Returns the tokens that
+  // need not be computed.
+  int64_t Reuse(SeqPages& seq, const PrefixTree::Match& match);
+  // After the sequence's first Cover: appends the copies that must be made before it computes.
+  // Their sources stay as they are until Copied.
+  void AddCopies(SeqPages& seq, std::vector<PageCopy>& copies);
+  // All copies are made.
+  void Copied();
 
   // Makes positions [0, end) addressable: takes a page of every group for every page of positions
   // that is missing. There must be room.
@@ -94,6 +92,7 @@ class KvPages {
   bool prefix_cache_;
   std::vector<PagePool> pools_;  // [group]
   PrefixTree tree_;
+  std::vector<PrefixTree::Node*> sources_;  // of copies to be made
 };
 
 // Most pages of a group that a sequence of `tokens` positions, computed in chunks of at most

@@ -101,8 +101,7 @@ PrefixTree::Match PrefixTree::Find(std::string_view salt, std::span<const int32_
     path.pop_back();
     if (whole) return match;
   }
-  match.part = nullptr;
-  match.part_tokens = 0;
+  match.DropPart();
   // Inside a page nothing is right that is not so at one of its ends.
   while (!right(static_cast<int64_t>(path.size()) * page_size_)) path.pop_back();
   return match;

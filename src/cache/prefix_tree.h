@@ -45,6 +45,11 @@ class PrefixTree {
     // Tokens that were computed for this beginning once, whatever is still there: where the state
     // of sliding groups would have been of use.
     int64_t seen = 0;
+
+    int64_t tokens(int64_t page_size) const {
+      return static_cast<int64_t>(path.size()) * page_size + part_tokens;
+    }
+    void DropPart() { part = nullptr, part_tokens = 0; }
   };
   Match Find(std::string_view salt, std::span<const int32_t> tokens) const;
 

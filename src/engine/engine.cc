@@ -34,7 +34,7 @@ class ThreadedEngine : public Engine {
                  std::unique_ptr<Decoder> decoder)
       : executor_(std::move(executor)),
         decoder_(std::move(decoder)),
-        loop_(LimitsOf(config), *executor_, *decoder_),
+        loop_(LimitsOf(config), *executor_, *decoder_, config.prefix_cache),
         max_open_(LimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
         stats_(loop_.stats()),
         seeds_(std::random_device{}()) {

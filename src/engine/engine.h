@@ -18,6 +18,7 @@ struct EngineConfig {
   int64_t max_waiting = 1024;  // with max_running + max_waiting unfinished requests, Submit answers
                                // kUnavailable
   int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
+  bool prefix_cache = true;       // keep computed pages for requests that begin alike
   int64_t prefill_chunk = 0;      // most tokens of one prompt in one step; 0 = the budget
 };
 
@@ -26,7 +27,10 @@ struct EngineStats {
   int64_t waiting = 0;
   int64_t pages_total = 0;  // of all KV groups
   int64_t pages_used = 0;
-  int64_t prompt_tokens = 0;  // since start
+  int64_t pages_cached = 0;    // by no request, but kept until they are needed
+  int64_t prefix_queries = 0;  // since start: tokens of prompts that were looked up
+  int64_t prefix_hits = 0;     // and of those, found
+  int64_t prompt_tokens = 0;   // since start
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t preemptions = 0;

@@ -109,6 +109,7 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
       logit_rows_.push_back(static_cast<int32_t>(std::ssize(tokens_) - i));
     }
   }
+  ops_.CopyPages(kv_, plan.copies);
   const Tensor logits = model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_});
   if (!logit_rows_.empty()) {
     ROSE_CHECK_EQ(logits.dim(0), std::ssize(logit_rows_));
@@ -128,9 +129,12 @@ Result<std::vector<int64_t>> PlanKvPages(const Model& model, const OpSet& ops,
     costs.push_back({.window = layout.groups[g].window, .page_bytes = page_bytes});
     least_bytes += page_bytes;
   }
+  const int64_t max_running = std::max<int64_t>(1, config.max_running);
   const CacheDemand demand = {
       .page_size = KvLayout::kPageSize,
-      .max_running = std::max<int64_t>(1, config.max_running),
+      .max_running = max_running,
+      // Two for each that runs: where its prompt ended, and its last turn's end.
+      .kept = config.prefix_cache ? 2 * max_running : 0,
       .max_step_tokens = std::max<int64_t>(1, config.max_step_tokens),
       .max_context = config.max_context > 0 ? config.max_context : model.info().max_positions};
   const std::vector<int64_t> pages = DividePages(costs, demand, bytes);

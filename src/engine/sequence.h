@@ -21,8 +21,10 @@ struct Sequence {
   int64_t scored = 0;           // prompt tokens whose logprobs were delivered; the first has none
   std::vector<int32_t> draft;   // proposed for the step being planned
   SeqPages pages;
-  bool admitted = false;  // has run before
-  bool finished = false;  // its last event is out; removed when the step ends
+  PrefixTree::Match match;  // while it waits: what is cached, as of the step being planned
+  int64_t cached = 0;       // prompt tokens that were cached when it was admitted first
+  bool admitted = false;    // has run before
+  bool finished = false;    // its last event is out; removed when the step ends
 };
 
 }  // namespace rose

@@ -18,18 +18,8 @@ std::vector<PageGroup> GroupsOf(const ExecutorInfo& info) {
   return groups;
 }
 
-std::vector<SeqFigures> FiguresOf(const std::deque<std::unique_ptr<Sequence>>& seqs) {
-  std::vector<SeqFigures> figures;
-  figures.reserve(seqs.size());
-  for (const auto& seq : seqs) {
-    figures.push_back({.known = seq->known,
-                       .computed = seq->computed,
-                       .draft = static_cast<int64_t>(seq->draft.size()),
-                       .covered = seq->pages.covered,
-                       .held = seq->pages.held});
-  }
-  return figures;
-}
+// More are not admitted in one step: finding what is cached takes time.
+constexpr int64_t kMostAdmitted = 32;
 
 int64_t OutputTokens(const Sequence& seq) {
   return seq.known - seq.prompt_tokens;
@@ -44,11 +34,12 @@ TokenEvent FinalEvent(FinishReason reason, const std::string& error) {
 
 }  // namespace
 
-StepLoop::StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder)
+StepLoop::StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder,
+                   bool prefix_cache)
     : limits_(limits),
       executor_(executor),
       decoder_(decoder),
-      kv_(GroupsOf(executor.info()), KvLayout::kPageSize) {}
+      kv_(GroupsOf(executor.info()), KvLayout::kPageSize, prefix_cache) {}
 
 void StepLoop::Add(RequestId id, uint64_t seed, Request request) {
   auto seq = std::make_unique<Sequence>();
@@ -58,6 +49,7 @@ void StepLoop::Add(RequestId id, uint64_t seed, Request request) {
   seq->request = std::move(request);
   seq->prompt_tokens = seq->known = static_cast<int64_t>(seq->tokens.size());
   seq->pages = kv_.NewSequence();
+  seq->pages.marks[0] = seq->prompt_tokens;
   waiting_.push_back(std::move(seq));
 }
 
@@ -82,11 +74,13 @@ void StepLoop::FinishAll(FinishReason reason, const std::string& error) {
 
 void StepLoop::Step() {
   ProposeDrafts();
-  BuildPlan(Apply(Schedule()));
+  BuildPlan(Schedule());
   ROSE_CHECK(!plan_.seqs.empty(), "no progress: running=", running_.size(),
              " waiting=", waiting_.size(), " pages used=", kv_.used_pages());
   executor_.Submit(plan_);
-  Settle(executor_.Wait());
+  StepResult result = executor_.Wait();
+  kv_.Copied();
+  Settle(std::move(result));
   ++totals_.steps;
   if (idle()) ROSE_CHECK_EQ(kv_.used_pages(), 0);
 }
@@ -105,25 +99,69 @@ void StepLoop::ProposeDrafts() {
   }
 }
 
-ScheduledStep StepLoop::Schedule() const {
+std::vector<int64_t> StepLoop::Schedule() {
+  ScheduledStep step = Plan(/*may_admit=*/true);
+  while (step.preempt) {
+    ROSE_CHECK_GT(running_.size(), 1u);
+    Preempt();
+    // Who was just preempted must not come back in the same step.
+    step = Plan(/*may_admit=*/false);
+  }
+  // All that is reused is in use before the first new page is taken, which may evict others.
+  for (size_t i = 0; i < step.admitted.size(); ++i) Admit();
+  step.rows.insert(step.rows.end(), step.admitted.begin(), step.admitted.end());
+  return std::move(step.rows);
+}
+
+ScheduledStep StepLoop::Plan(bool may_admit) {
+  const int64_t groups = std::ssize(kv_.groups());
   std::vector<int64_t> free;
-  for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
-  const std::vector<SeqFigures> running = FiguresOf(running_), waiting = FiguresOf(waiting_);
+  for (int64_t g = 0; g < groups; ++g) free.push_back(kv_.available(g));
+  std::vector<SeqFigures> running, waiting;
+  running.reserve(running_.size());
+  for (const auto& seq : running_) {
+    running.push_back({.known = seq->known,
+                       .computed = seq->computed,
+                       .draft = std::ssize(seq->draft),
+                       .covered = seq->pages.covered,
+                       .held = seq->pages.held});
+  }
+  const int64_t candidates =
+      may_admit ? std::min({std::ssize(waiting_), limits_.max_running - std::ssize(running_),
+                            kMostAdmitted})
+                : 0;
+  // [candidate * groups]
+  std::vector<int64_t> held(candidates * groups), cost(candidates * groups);
+  for (int64_t i = 0; i < candidates; ++i) {
+    Sequence& seq = *waiting_[i];
+    FindCached(seq);
+    for (int64_t g = 0; g < groups; ++g) {
+      held[i * groups + g] = kv_.ReuseHeld(seq.match, g);
+      cost[i * groups + g] = kv_.ReuseCost(seq.match, g);
+    }
+    waiting.push_back({.known = seq.known,
+                       .computed = seq.match.tokens(kv_.page_size()),
+                       .covered = std::ssize(seq.match.path),
+                       .held = std::span(held).subspan(i * groups, groups),
+                       .reuse_cost = std::span(cost).subspan(i * groups, groups)});
+  }
   return PlanStep(limits_, {.groups = kv_.groups(),
                             .page_size = kv_.page_size(),
                             .free = free,
                             .running = running,
-                            .waiting = waiting});
+                            .waiting = waiting,
+                            .may_admit = may_admit});
 }
 
-std::vector<int64_t> StepLoop::Apply(const ScheduledStep& step) {
-  while (static_cast<int64_t>(running_.size()) > step.kept) Preempt();
-  std::vector<int64_t> rows(step.rows.begin(), step.rows.begin() + step.kept);
-  for (int64_t admitted : step.admitted) {
-    Admit();
-    rows.push_back(admitted);
+void StepLoop::FindCached(Sequence& seq) const {
+  seq.match = {};
+  // Logprobs of a prompt come from rows, so all must be computed.
+  if (seq.request.prompt_logprobs >= 0) return;
+  seq.match = kv_.Find(seq.request.cache_salt, std::span(seq.tokens).first(seq.known - 1));
+  // The copy of a part needs its source and a page; where these are short, whole pages do.
+  for (int64_t g = 0; g < std::ssize(kv_.groups()) && seq.match.part != nullptr; ++g) {
+    if (kv_.available(g) - kv_.ReuseCost(seq.match, g) < 1) seq.match.DropPart();
   }
-  return rows;
 }
 
 // Sends the youngest back to wait. What it said stays said: its tokens are computed anew, as a
@@ -142,11 +180,18 @@ void StepLoop::Admit() {
   running_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
   Sequence& seq = *running_.back();
-  if (!seq.admitted) totals_.prompt_tokens += seq.prompt_tokens;
+  seq.computed = kv_.Reuse(seq.pages, seq.match);
+  seq.match = {};
+  if (seq.admitted) return;
   seq.admitted = true;
+  seq.cached = std::min(seq.computed, seq.prompt_tokens);
+  totals_.prompt_tokens += seq.prompt_tokens;
+  totals_.prefix_queries += seq.prompt_tokens;
+  totals_.prefix_hits += seq.cached;
 }
 
 void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
+  plan_.copies.clear();
   plan_.seqs.clear();
   planned_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -159,6 +204,7 @@ void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
 SeqPlan StepLoop::PlanSequence(Sequence& seq, int64_t rows) {
   const int64_t end = seq.computed + rows;
   kv_.Cover(seq.pages, end);
+  kv_.AddCopies(seq.pages, plan_.copies);
   const int64_t drafted = std::max<int64_t>(0, end - seq.known);
   seq.draft.resize(drafted);
   seq.tokens.insert(seq.tokens.end(), seq.draft.begin(), seq.draft.end());
@@ -225,9 +271,11 @@ void StepLoop::SettleSequence(Sequence& seq, const SeqPlan& plan, SeqResult resu
 // Sends an event, if there is news, and frees what the sequence does not need any longer.
 void StepLoop::Deliver(Sequence& seq, TokenEvent event) {
   if (event.finish != FinishReason::kNone) return Finish(seq, std::move(event));
+  kv_.Publish(seq.pages, seq.request.cache_salt, std::span(seq.tokens).first(seq.computed));
   kv_.Slide(seq.pages, seq.computed);
   if (event.tokens.empty() && event.prompt.empty()) return;
   event.id = seq.id;
+  event.cached_tokens = seq.cached;
   if (seq.request.on_event) seq.request.on_event(event);
 }
 
@@ -255,10 +303,14 @@ TokenEvent StepLoop::Extend(Sequence& seq, std::span<const SampledToken> drawn) 
 }
 
 void StepLoop::Finish(Sequence& seq, TokenEvent event) {
+  // What a failed step left in its pages is not for others.
+  if (event.finish != FinishReason::kError)
+    kv_.Publish(seq.pages, seq.request.cache_salt, std::span(seq.tokens).first(seq.computed));
   kv_.Release(seq.pages);
   seq.finished = true;
   ++finished_;
   event.id = seq.id;
+  event.cached_tokens = seq.cached;
   if (seq.request.on_event) seq.request.on_event(event);
 }
 
@@ -268,6 +320,7 @@ EngineStats StepLoop::stats() const {
   stats.waiting = static_cast<int64_t>(waiting_.size());
   stats.pages_total = kv_.total_pages();
   stats.pages_used = kv_.used_pages();
+  stats.pages_cached = kv_.cached_pages();
   return stats;
 }
 

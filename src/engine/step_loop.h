@@ -18,7 +18,8 @@ namespace rose {
 class StepLoop {
  public:
   // `executor` and `decoder` outlive the loop.
-  StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder);
+  StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder,
+           bool prefix_cache = false);
 
   // Takes a checked request in. Ids must grow: they are the age.
   void Add(RequestId id, uint64_t seed, Request request);
@@ -40,9 +41,11 @@ class StepLoop {
   using Sequences = std::deque<std::unique_ptr<Sequence>>;
 
   void ProposeDrafts();
-  ScheduledStep Schedule() const;
-  // Moves sequences between running_ and waiting_; returns the rows of every running one.
-  std::vector<int64_t> Apply(const ScheduledStep& step);
+  // Preempts as far as needed, and admits; returns the rows of every running one.
+  std::vector<int64_t> Schedule();
+  ScheduledStep Plan(bool may_admit);
+  // Looks up what is cached of a waiting sequence.
+  void FindCached(Sequence& seq) const;
   void Preempt();
   void Admit();
   // Fills plan_ and planned_ with the sequences that have rows.

@@ -1,6 +1,7 @@
 #include "ops/host_kv.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace rose {
 
@@ -33,6 +34,22 @@ Result<KvCache> HostKvMemory::Allocate(const KvLayout& layout, const std::vector
     }
   }
   return cache;
+}
+
+void CopyHostPages(KvCache& cache, std::span<const PageCopy> copies) {
+  for (const PageCopy& copy : copies) {
+    for (KvLayer& layer : cache.layers) {
+      if (layer.group != copy.group) continue;
+      for (Tensor* tensor : {&layer.keys, &layer.values}) {
+        ROSE_CHECK(copy.from < tensor->dim(0) && copy.to < tensor->dim(0), "page ", copy.from,
+                   " to ", copy.to, " of ", tensor->dim(0));
+        const int64_t bytes =
+            tensor->dim(1) * tensor->dim(2) * tensor->dim(3) * ElementBytes(tensor->dtype());
+        auto* base = static_cast<std::byte*>(tensor->raw());
+        std::memcpy(base + copy.to * bytes, base + copy.from * bytes, static_cast<size_t>(bytes));
+      }
+    }
+  }
 }
 
 }  // namespace rose

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -23,5 +24,8 @@ class HostKvMemory {
   };
   std::vector<std::unique_ptr<void, Free>> blocks_;
 };
+
+// OpSet::CopyPages in host memory.
+void CopyHostPages(KvCache& cache, std::span<const PageCopy> copies);
 
 }  // namespace rose

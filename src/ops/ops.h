@@ -63,6 +63,9 @@ class OpSet {
   // Memory for `pages[g]` pages of every group g, zero-filled. kUnavailable if it does not fit.
   virtual Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) = 0;
 
+  // Copies pages of the cache, K and V of all layers of their group.
+  virtual void CopyPages(KvCache& cache, std::span<const PageCopy> copies) = 0;
+
   // Starts a step: forgets the activations of the step before.
   virtual void BeginStep() = 0;
 

@@ -69,6 +69,8 @@ struct Request {
   std::vector<int32_t> stop_ids;
   SamplingParams sampling;
   int64_t prompt_logprobs = -1;  // -1 = none, n = the prompt tokens' and those of the n most likely
+  // Requests of different salts share no cached pages.
+  std::string cache_salt;
   std::shared_ptr<TokenConstraint> constraint;  // this request's own; null = none
   // Called on the engine's thread, in order; must not block or call the engine.
   std::function<void(const TokenEvent&)> on_event;

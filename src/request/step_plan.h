@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "request/request.h"
+#include "tensor/kv_layout.h"
 
 namespace rose {
 
@@ -39,6 +40,7 @@ struct SeqPlan {
 };
 
 struct StepPlan {
+  std::vector<PageCopy> copies;  // made before anything is computed
   std::vector<SeqPlan> seqs;
 };
 

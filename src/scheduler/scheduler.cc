@@ -1,6 +1,7 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
@@ -16,16 +17,16 @@ class Planning {
   Planning(const SchedulerLimits& limits, const SchedulerInput& input)
       : limits_(limits), in_(input), free_(input.free.begin(), input.free.end()) {
     step_.rows.assign(in_.running.size(), 0);
-    step_.kept = static_cast<int64_t>(in_.running.size());
     covered_.reserve(in_.running.size());
     for (const SeqFigures& seq : in_.running) covered_.push_back(seq.covered);
   }
 
   ScheduledStep Run() {
     ShareBudget();
-    for (int64_t i = 0; i < step_.kept; ++i) FitPages(i);
-    // Who was just preempted must not come back in the same step.
-    if (step_.kept == static_cast<int64_t>(in_.running.size())) Admit();
+    for (int64_t i = 0; i < std::ssize(in_.running); ++i) {
+      if (!FitPages(i)) return {.preempt = true};
+    }
+    if (in_.may_admit) Admit();
     AddDrafts();
     return std::move(step_);
   }
@@ -65,20 +66,16 @@ class Planning {
     return wanted;
   }
 
-  // Cuts the rows of running[i] to what fits, preempting younger ones if nothing does.
-  void FitPages(int64_t i) {
+  // Cuts the rows of running[i] to what fits; false if nothing does and a younger one must go.
+  bool FitPages(int64_t i) {
     int64_t& rows = step_.rows[i];
-    if (rows == 0) return;
-    while (Room(i) < 1 && step_.kept - 1 > i) {
-      const SeqFigures& victim = in_.running[--step_.kept];
-      for (size_t g = 0; g < free_.size(); ++g) free_[g] += victim.held[g];
-      budget_ += step_.rows[step_.kept];
-      step_.rows[step_.kept] = 0;
-    }
+    if (rows == 0) return true;
+    if (Room(i) < 1 && i + 1 < std::ssize(in_.running)) return false;
     const int64_t fitting = std::clamp<int64_t>(Room(i), 0, rows);
     budget_ += rows - fitting;
     rows = fitting;
     covered_[i] = TakePages(covered_[i], in_.running[i].computed + rows);
+    return true;
   }
 
   int64_t Peak(size_t group, const SeqFigures& seq) const {
@@ -103,18 +100,23 @@ class Planning {
   void Admit() {
     std::vector<int64_t> promised = PromisedPages();
     for (const SeqFigures& seq : in_.waiting) {
-      const int64_t running = step_.kept + static_cast<int64_t>(step_.admitted.size());
+      const int64_t running = std::ssize(in_.running) + std::ssize(step_.admitted);
       if (running >= limits_.max_running || budget_ == 0) return;
-      // Alone, a sequence needs no promise: it fits in smaller chunks if need be (CanEverFit).
-      for (size_t g = 0; running > 0 && g < free_.size(); ++g) {
-        if (Peak(g, seq) + promised[g] > free_[g]) return;
-      }
-      const int64_t rows =
-          std::min({Remaining(seq), limits_.prefill_chunk, budget_, LeastFree() * in_.page_size});
-      if (rows < 1) return;
-      const int64_t taken = TakePages(0, rows);
+      const auto cost = [&](size_t g) { return seq.reuse_cost.empty() ? 0 : seq.reuse_cost[g]; };
+      int64_t least = std::numeric_limits<int64_t>::max();
       for (size_t g = 0; g < free_.size(); ++g) {
-        promised[g] += std::max<int64_t>(0, Peak(g, seq) - taken);
+        const int64_t growth = std::max<int64_t>(0, Peak(g, seq) - seq.held[g]);
+        // Alone, a sequence needs no promise: it fits in smaller chunks if need be (CanEverFit).
+        if (running > 0 && cost(g) + growth + promised[g] > free_[g]) return;
+        least = std::min(least, free_[g] - cost(g));
+      }
+      const int64_t room = (seq.covered + least) * in_.page_size - seq.computed;
+      const int64_t rows = std::min({Remaining(seq), limits_.prefill_chunk, budget_, room});
+      if (rows < 1) return;
+      for (size_t g = 0; g < free_.size(); ++g) free_[g] -= cost(g);
+      const int64_t taken = TakePages(seq.covered, seq.computed + rows) - seq.covered;
+      for (size_t g = 0; g < free_.size(); ++g) {
+        promised[g] += std::max<int64_t>(0, Peak(g, seq) - seq.held[g] - taken);
       }
       budget_ -= rows;
       step_.admitted.push_back(rows);
@@ -123,7 +125,7 @@ class Planning {
 
   // Drafts take what is left of budget and pages, and displace nobody.
   void AddDrafts() {
-    for (int64_t i = 0; i < step_.kept; ++i) {
+    for (int64_t i = 0; i < std::ssize(in_.running); ++i) {
       const SeqFigures& seq = in_.running[i];
       if (seq.draft == 0 || step_.rows[i] != Remaining(seq)) continue;
       const int64_t more = std::min({seq.draft, budget_, Room(i) - step_.rows[i]});

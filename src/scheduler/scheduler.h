@@ -27,22 +27,28 @@ struct SeqFigures {
   int64_t draft = 0;     // draft tokens offered for verification; only if computed == known - 1
   int64_t covered = 0;   // pages of its tables, see SeqPages
   std::span<const int64_t> held;  // [group]
+  // Only of one that waits and whose beginning is cached; all above is then as it will be after it
+  // has taken that: [group] pages that this makes unavailable.
+  std::span<const int64_t> reuse_cost;
 };
 
 struct SchedulerInput {
   std::span<const PageGroup> groups;
   int64_t page_size = 0;
-  std::span<const int64_t> free;        // [group] pages
+  std::span<const int64_t> free;        // [group] pages that can be had
   std::span<const SeqFigures> running;  // oldest first
-  std::span<const SeqFigures> waiting;  // oldest first; computed == 0, no pages
+  std::span<const SeqFigures> waiting;  // oldest first; the first few are enough
+  bool may_admit = true;
 };
 
 struct ScheduledStep {
+  // Pages are short: the youngest that runs must give up its own and wait. Then plan anew,
+  // admitting nobody; the rest of this is empty. (What a preemption frees depends on who shares its
+  // pages, so one at a time.)
+  bool preempt = false;
   // Rows of running[i]: known tokens first, then draft tokens. 0: it waits for pages or budget.
   std::vector<int64_t> rows;
-  int64_t kept = 0;  // running[kept ..] are preempted: their pages are taken back, they wait
-  // Rows of the sequences admitted: waiting[0 .. admitted.size()). All > 0. Empty if anything is
-  // preempted: that is older than all that wait.
+  // Rows of the sequences admitted: waiting[0 .. admitted.size()). All > 0.
   std::vector<int64_t> admitted;
 };
 

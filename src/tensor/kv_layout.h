@@ -28,6 +28,12 @@ struct KvLayout {
   }
 };
 
+// A page of a group to be copied to another of the same group, in all its layers.
+struct PageCopy {
+  int64_t group = 0;
+  int32_t from = 0, to = 0;
+};
+
 // One layer's keys and values, as an op sees them.
 struct KvLayer {
   int group = 0;

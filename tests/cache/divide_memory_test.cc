@@ -19,6 +19,9 @@ TEST(DividePages, SlidingGroupsGetWhatTheyCanUseAndFullGroupsTheRest) {
   const int64_t used = (pages[0] + pages[1]) * kPageBytes;
   EXPECT_LE(used, bytes);
   EXPECT_GT(used, bytes - 2 * kPageBytes);
+  CacheDemand keeping = kDemand;
+  keeping.kept = 512;
+  EXPECT_EQ(DividePages(kGroups, keeping, bytes)[0], 768 * 4 + 8);
 }
 
 TEST(DividePages, LittleMemoryIsHalved) {

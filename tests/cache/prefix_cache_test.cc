@@ -36,13 +36,19 @@ class Ledger {
     seq.pages.marks[0] = static_cast<int64_t>(seq.tokens.size());
     const auto match = kv.Find(seq.salt, std::span(seq.tokens).first(seq.tokens.size() - 1));
     for (size_t g = 0; g < slots_.size(); ++g)
-      if (kv.ReuseCost(match, g) > kv.available(g)) return false;
+      if (kv.ReuseCost(match, g) + 1 > kv.available(g)) return false;
+    std::vector<int64_t> before;
+    for (size_t g = 0; g < slots_.size(); ++g)
+      before.push_back(kv.available(g) - kv.ReuseCost(match, g));
+    seq.computed = kv.Reuse(seq.pages, match);
+    for (size_t g = 0; g < slots_.size(); ++g) EXPECT_EQ(kv.available(g), before[g]);
     std::vector<PageCopy> copies;
-    seq.computed = kv.Reuse(seq.pages, match, copies);
+    kv.Cover(seq.pages, seq.computed + 1);
+    kv.AddCopies(seq.pages, copies);
     for (const PageCopy& copy : copies)
       std::copy_n(&slots_[copy.group][copy.from * kPage], kPage,
                   &slots_[copy.group][copy.to * kPage]);
-    kv.Copied(copies);
+    kv.Copied();
     return true;
   }
 

@@ -77,8 +77,10 @@ class LedgerExecutor : public Executor {
 
   StepResult Wait() override {
     if (on_step) on_step(*plan_);
-    std::set<std::pair<int, int32_t>> owned;
-    for (const SeqPlan& seq : plan_->seqs) Write(seq, owned);
+    for (const PageCopy& copy : plan_->copies) Copy(copy);
+    std::set<std::pair<int, int32_t>> written;
+    for (const SeqPlan& seq : plan_->seqs) Write(seq, written);
+    for (const SeqPlan& seq : plan_->seqs) CheckOthersReadOnly(seq, written);
     StepResult result;
     for (const SeqPlan& seq : plan_->seqs) result.seqs.push_back(Draws(seq));
     return result;
@@ -104,13 +106,30 @@ class LedgerExecutor : public Executor {
     return cells_[group][table[index] * KvLayout::kPageSize + position % KvLayout::kPageSize];
   }
 
-  void Write(const SeqPlan& seq, std::set<std::pair<int, int32_t>>& owned) {
+  void Copy(const PageCopy& copy) {
+    std::copy_n(&cells_[copy.group][copy.from * KvLayout::kPageSize], KvLayout::kPageSize,
+                &cells_[copy.group][copy.to * KvLayout::kPageSize]);
+  }
+
+  // A page that a step writes to is in one table only.
+  void CheckOthersReadOnly(const SeqPlan& seq, std::set<std::pair<int, int32_t>>& written) {
+    for (int group = 0; group < 2; ++group) {
+      for (size_t i = 0; i < seq.pages[group].size(); ++i) {
+        const bool own = static_cast<int64_t>(i) >= seq.start / KvLayout::kPageSize;
+        if (own || seq.pages[group][i] < 0) continue;
+        ROSE_CHECK(!written.contains({group, seq.pages[group][i]}), "page ", seq.pages[group][i],
+                   " is written to and read by another");
+      }
+    }
+  }
+
+  void Write(const SeqPlan& seq, std::set<std::pair<int, int32_t>>& written) {
     ROSE_CHECK_EQ(seq.start + static_cast<int64_t>(seq.tokens.size()),
                   static_cast<int64_t>(seq.history.size()));
     for (int group = 0; group < 2; ++group) {
-      for (int32_t page : seq.pages[group]) {
-        if (page < 0) continue;
-        ROSE_CHECK((owned.insert({group, page}).second), "page ", page, " has two owners");
+      for (size_t i = seq.start / KvLayout::kPageSize; i < seq.pages[group].size(); ++i) {
+        const int32_t page = seq.pages[group][i];
+        ROSE_CHECK((written.insert({group, page}).second), "page ", page, " has two writers");
       }
       for (size_t row = 0; row < seq.tokens.size(); ++row) {
         const int64_t position = seq.start + static_cast<int64_t>(row);

@@ -40,12 +40,17 @@ struct Asked {
 void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random, int64_t requests,
               int64_t longest) {
   std::vector<std::unique_ptr<Asked>> asked;
+  std::vector<std::vector<int32_t>> conversations = {{}};  // prompts and answers to go on from
   while (static_cast<int64_t>(asked.size()) < requests || !loop.idle()) {
     if (static_cast<int64_t>(asked.size()) < requests && random() % 2 == 0) {
       asked.push_back(std::make_unique<Asked>());
       Asked& one = *asked.back();
       const RequestId id = asked.size();
-      one.prompt = RandomPrompt(random, 1 + random() % longest);
+      const std::vector<int32_t>& old = conversations[random() % conversations.size()];
+      const int64_t shared = random() % (std::min<int64_t>(old.size(), longest) + 1);
+      one.prompt.assign(old.begin(), old.begin() + shared);
+      for (int32_t token : RandomPrompt(random, 1 + random() % (longest - shared + 1)))
+        one.prompt.push_back(token);
       Request request;
       request.prompt = one.prompt;
       request.max_tokens = 1 + random() % 80;
@@ -57,6 +62,8 @@ void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
       };
       one.right = LedgerExecutor::Reference(one.prompt, request.max_tokens, /*seed=*/id);
       decoder.Tell(id, one.prompt, one.right);
+      conversations.push_back(one.prompt);
+      conversations.back().insert(conversations.back().end(), one.right.begin(), one.right.end());
       loop.Add(id, /*seed=*/id, std::move(request));
     }
     if (!loop.idle()) loop.Step();
@@ -72,8 +79,8 @@ void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
 // Must: the same tokens whatever the batch, the chunks, the drafts, and with pages nearly
 // exhausted.
 TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
-  int64_t preemptions = 0, accepted = 0, rejected = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  int64_t preemptions = 0, accepted = 0, rejected = 0, hits = 0, evictions = 0;
+  for (uint64_t seed = 1; seed <= 240; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     LedgerExecutor executor(3 + random() % 20, 7 + random() % 20);
@@ -84,14 +91,18 @@ TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
     ScriptedDecoder decoder(
         seed % 2 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5,
         LedgerExecutor::kVocab);
-    StepLoop loop(limits, executor, decoder);
+    StepLoop loop(limits, executor, decoder, /*prefix_cache=*/seed % 3 != 0);
     RunCrowd(loop, decoder, random, 12, 350);
     if (testing::Test::HasFatalFailure()) return;
     preemptions += loop.stats().preemptions;
+    hits += loop.stats().prefix_hits;
+    evictions += loop.stats().prefix_hits > 0 && loop.stats().pages_cached < 20;
     accepted += decoder.accepted();
     rejected += decoder.rejected();
   }
   EXPECT_GT(preemptions, 20);
+  EXPECT_GT(hits, 10'000);
+  EXPECT_GT(evictions, 10);
   EXPECT_GT(accepted, 100);
   EXPECT_GT(rejected, 100);
 }

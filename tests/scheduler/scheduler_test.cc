@@ -55,15 +55,14 @@ class Simulation {
       const int64_t left = seq.prompt + seq.output - seq.known;
       seq.draft = decodes ? std::min<int64_t>(random_() % 4, left - 1) : 0;
     }
-    std::vector<int64_t> free;
-    for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
-    const std::vector<SeqFigures> running = Figures(running_), waiting = Figures(waiting_);
-    const ScheduledStep step = PlanStep(limits_, {.groups = kv_.groups(),
-                                                  .page_size = kPage,
-                                                  .free = free,
-                                                  .running = running,
-                                                  .waiting = waiting});
-    Check(step);
+    bool may_admit = true;
+    ScheduledStep step = Plan(may_admit);
+    while (step.preempt) {
+      ASSERT_GT(running_.size(), 1u);
+      Preempt();
+      step = Plan(may_admit = false);
+    }
+    Check(step, may_admit);
     Apply(step);
     Account();
   }
@@ -87,34 +86,51 @@ class Simulation {
     return figures;
   }
 
-  void Check(const ScheduledStep& step) {
+  ScheduledStep Plan(bool may_admit) const {
+    std::vector<int64_t> free;
+    for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
+    const std::vector<SeqFigures> running = Figures(running_), waiting = Figures(waiting_);
+    return PlanStep(limits_, {.groups = kv_.groups(),
+                              .page_size = kPage,
+                              .free = free,
+                              .running = running,
+                              .waiting = waiting,
+                              .may_admit = may_admit});
+  }
+
+  void Preempt() {
+    SimSeq& victim = running_.back();
+    kv_.Release(victim.pages);
+    victim.computed = 0;
+    victim.draft = 0;
+    waiting_.push_front(std::move(victim));
+    running_.pop_back();
+    ++preemptions_;
+  }
+
+  void Check(const ScheduledStep& step, bool may_admit) {
     const int64_t ran = static_cast<int64_t>(running_.size());
     ASSERT_EQ(static_cast<int64_t>(step.rows.size()), ran);
-    ASSERT_LE(step.kept, ran);
     int64_t rows = 0;
     for (int64_t i = 0; i < ran; ++i) {
       const SimSeq& seq = running_[i];
       ASSERT_GE(step.rows[i], 0);
       ASSERT_LE(step.rows[i], seq.known - seq.computed + seq.draft);
       ASSERT_LE(step.rows[i], limits_.prefill_chunk + seq.draft);
-      if (i >= step.kept) {
-        ASSERT_EQ(step.rows[i], 0);
-      }
       rows += step.rows[i];
     }
     for (int64_t admitted : step.admitted) {
       ASSERT_GT(admitted, 0);
       rows += admitted;
     }
-    if (step.kept < ran) {
+    if (!may_admit) {
       ASSERT_TRUE(step.admitted.empty());
     }
     ASSERT_LE(rows, limits_.max_step_tokens);
-    ASSERT_LE(step.kept + static_cast<int64_t>(step.admitted.size()), limits_.max_running);
+    ASSERT_LE(ran + static_cast<int64_t>(step.admitted.size()), limits_.max_running);
     // Liveness: the oldest progresses; if nothing runs, something is admitted.
     if (ran > 0) {
       ASSERT_GT(step.rows[0], 0);
-      ASSERT_GT(step.kept, 0);
     } else if (!waiting_.empty()) {
       ASSERT_FALSE(step.admitted.empty());
     }
@@ -122,16 +138,6 @@ class Simulation {
 
   void Apply(const ScheduledStep& step) {
     std::vector<int64_t> rows = step.rows;
-    while (static_cast<int64_t>(running_.size()) > step.kept) {
-      SimSeq& victim = running_.back();
-      kv_.Release(victim.pages);
-      victim.computed = 0;
-      victim.draft = 0;
-      waiting_.push_front(std::move(victim));
-      running_.pop_back();
-      ++preemptions_;
-    }
-    rows.resize(step.kept);
     for (int64_t admitted : step.admitted) {
       running_.push_back(std::move(waiting_.front()));
       waiting_.pop_front();
@@ -246,7 +252,6 @@ TEST(Scheduler, ChunksOfAPromptShareTheStepWithDecodes) {
       limits,
       {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = waiting});
   EXPECT_EQ(step.rows, (std::vector<int64_t>{1, 1}));
-  EXPECT_EQ(step.kept, 2);
   EXPECT_EQ(step.admitted, (std::vector<int64_t>{64}));
 }
 
@@ -273,17 +278,41 @@ TEST(Scheduler, PagesOfARunningPromptArePromised) {
 
 TEST(Scheduler, TheYoungestIsPreempted) {
   const std::vector<PageGroup> groups = {{.window = 0, .pages = 4}};
-  const std::vector<int64_t> one = {1}, two = {2}, free = {0};
-  const std::vector<SeqFigures> running = {
-      {.known = 65, .computed = 64, .covered = 1, .held = one},
-      {.known = 70, .computed = 69, .covered = 2, .held = two},
-      {.known = 11, .computed = 10, .covered = 1, .held = one}};
+  const std::vector<int64_t> one = {1}, two = {2}, none = {0};
+  std::vector<int64_t> free = {0};
+  std::vector<SeqFigures> running = {{.known = 65, .computed = 64, .covered = 1, .held = one},
+                                     {.known = 70, .computed = 69, .covered = 2, .held = two},
+                                     {.known = 11, .computed = 10, .covered = 1, .held = one}};
   const SchedulerLimits limits = {.max_running = 8, .max_step_tokens = 66, .prefill_chunk = 66};
-  const ScheduledStep step = PlanStep(
-      limits,
-      {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = {}});
-  EXPECT_EQ(step.kept, 2);
-  EXPECT_EQ(step.rows, (std::vector<int64_t>{1, 1, 0}));
+  const auto plan = [&] {
+    return PlanStep(
+        limits,
+        {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = {}});
+  };
+  EXPECT_TRUE(plan().preempt);
+  running.pop_back();
+  free = {1};
+  EXPECT_FALSE(plan().preempt);
+  EXPECT_EQ(plan().rows, (std::vector<int64_t>{1, 1}));
+}
+
+// A cached beginning costs what nobody uses of it, and leaves only the rest to compute.
+TEST(Scheduler, ReuseCostsWhatNobodyUses) {
+  const std::vector<PageGroup> groups = {{.window = 0, .pages = 12}};
+  const std::vector<int64_t> one = {1}, eight = {8};
+  const std::vector<SeqFigures> running = {{.known = 10, .computed = 9, .covered = 1, .held = one}};
+  const SchedulerLimits limits = {.max_running = 8, .max_step_tokens = 200, .prefill_chunk = 200};
+  for (const auto& [cost, admits] : {std::pair<int64_t, bool>{8, true}, {9, false}}) {
+    const std::vector<int64_t> free = {10}, reuse = {cost};
+    const std::vector<SeqFigures> waiting = {
+        {.known = 600, .computed = 512, .covered = 8, .held = eight, .reuse_cost = reuse}};
+    const ScheduledStep step = PlanStep(limits, {.groups = groups,
+                                                 .page_size = kPage,
+                                                 .free = free,
+                                                 .running = running,
+                                                 .waiting = waiting});
+    EXPECT_EQ(step.admitted, admits ? (std::vector<int64_t>{88}) : std::vector<int64_t>()) << cost;
+  }
 }
 
 TEST(Scheduler, DraftsDisplaceNobody) {

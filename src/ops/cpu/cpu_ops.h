@@ -21,6 +21,9 @@ class CpuOps : public OpSet {
   // cpu_ops.cc
   Result<Weight> Adopt(const Weight& host) override;
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
+  void CopyPages(KvCache& cache, std::span<const PageCopy> copies) override {
+    CopyHostPages(cache, copies);
+  }
   void BeginStep() override;
 
   // rows.cc

@@ -36,6 +36,9 @@ class CpuFastOps : public OpSet {
   // cpu_fast_ops.cc
   Result<Weight> Adopt(const Weight& host) override;
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
+  void CopyPages(KvCache& cache, std::span<const PageCopy> copies) override {
+    CopyHostPages(cache, copies);
+  }
   void BeginStep() override;
 
   // rows.cc
