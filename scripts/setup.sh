@@ -130,13 +130,30 @@ install_clients() {
     </dev/null || fail "npm could not install what tests/clients/node/package-lock.json names"
 }
 
+# llguidance, in Rust. Where no compiler is new enough for it, rose does without.
+install_llguidance() {
+  [ ! -f "$(scripts/llguidance.sh --path)/librose_llguidance.a" ] || return 0
+  if ! scripts/llguidance.sh --cargo >/dev/null; then
+    if [ "$(. /etc/os-release && echo "$ID $VERSION_ID")" = "debian 12" ]; then
+      apt_needs rustc-web cargo-web
+    else
+      echo "setup: no cargo >= 1.87 is installed: rose will be built without structured output" >&2
+      return 0
+    fi
+  fi
+  echo "setup: building llguidance (Rust)"
+  scripts/llguidance.sh --fetch || fail "cargo could not fetch the crates of third_party/llguidance"
+  scripts/llguidance.sh --build || fail "cargo could not build third_party/llguidance"
+}
+
 [ "$(uname -m)" = x86_64 ] || fail "deps.lock has packages for x86_64 only"
 mkdir -p .cache
-apt_needs g++ ca-certificates ccache python3 python3-venv "$(boost_package)" \
+apt_needs g++ binutils ca-certificates ccache python3 python3-venv "$(boost_package)" \
   libcli11-dev libspdlog-dev libfmt-dev libgtest-dev
-[ "$dev" = no ] || apt_needs clang-19 clang-format-19 libclang-rt-19-dev llvm-19 binutils
+[ "$dev" = no ] || apt_needs clang-19 clang-format-19 libclang-rt-19-dev llvm-19
 [ -x .cache/bin/cmake ] && [ -x .cache/bin/ninja ] || rm -f .cache/base.stamp
 once base install_base
+install_llguidance
 if [ "$cuda" = yes ]; then
   [ -x .cache/cuda/bin/nvcc ] || rm -f .cache/cuda.stamp
   once cuda install_cuda

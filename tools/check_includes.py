@@ -24,6 +24,7 @@ ALLOWED = {
     "parallel": BASE | {"parallel"},
     "request": REQUEST,
     "tokenizer": BASE | {"tokenizer"},
+    "grammar": REQUEST | {"tokenizer", "grammar"},
     "cache": BASE | {"cache"},
     "device": DEVICE,
     "kernels": DEVICE | {"kernels"},
@@ -36,8 +37,8 @@ ALLOWED = {
     "models": OPS | CHECKPOINT | {"models"},
     "scheduler": REQUEST | {"cache", "scheduler"},
     "engine": ENGINE,
-    "chat": BASE | {"tokenizer", "chat"},
-    "api": REQUEST | {"tokenizer", "chat", "api"},
+    "chat": REQUEST | {"tokenizer", "grammar", "chat"},
+    "api": REQUEST | {"tokenizer", "grammar", "chat", "api"},
     "server": REQUEST | {"api", "chat", "tokenizer", "server"},
 }
 # Single headers that cross the table, each for a reason.
@@ -54,6 +55,7 @@ CONFINED = {
     "cuda": {"device", "kernels", "ops/cuda"},
     "cublas": {"device", "kernels", "ops/cuda"},
     "nccl": {"device", "kernels", "ops/cuda"},
+    "llguidance": {"grammar"},
     "CLI/": set(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

@@ -108,11 +108,11 @@ void Sampler::KeepOnly(std::span<const int32_t> ids) {
 
 void Sampler::KeepMask(std::span<const uint32_t> mask) {
   const int64_t vocab = std::ssize(logits_);
-  ROSE_CHECK_EQ(std::ssize(mask), (vocab + 31) / 32);
-  for (int64_t word = 0; word < std::ssize(mask); ++word) {
-    if (mask[word] == ~uint32_t{0}) continue;
+  for (int64_t word = 0; word * 32 < vocab; ++word) {
+    const uint32_t allowed = word < std::ssize(mask) ? mask[word] : 0;
+    if (allowed == ~uint32_t{0}) continue;
     for (int64_t id = word * 32; id < std::min(vocab, word * 32 + 32); ++id) {
-      if ((mask[word] >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
+      if ((allowed >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
     }
   }
 }

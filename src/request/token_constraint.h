@@ -14,9 +14,10 @@ class TokenConstraint {
   virtual ~TokenConstraint() = default;
 
   // The tokens that may follow `output`, all that the request has generated so far: bit i % 32 of
-  // word i / 32 stands for token i. Empty = all of them. Valid until the next call. A pure function
-  // of `output`; it is quick when `output` is that of the call before and a few tokens more (or
-  // less, after a rejected draft). One thread at a time. An error ends this request alone.
+  // word i / 32 stands for token i, and what lies past the last word is not allowed. Empty = all of
+  // them. Valid until the next call. A pure function of `output`; it is quick when `output` is that
+  // of the call before and a few tokens more (or less, after a rejected draft). One thread at a
+  // time. An error ends this request alone.
   virtual Result<std::span<const uint32_t>> Allowed(std::span<const int32_t> output) = 0;
 };
 

@@ -1,0 +1,69 @@
+// GrammarCompiler: grammars on demand, on threads of its own, with a deadline and a cache, so that
+// a hostile one costs its sender an error and nobody else anything.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "grammar/grammar.h"
+#include "grammar/llguidance.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rose {
+
+struct GrammarCompilerConfig {
+  int threads = 2;
+  std::chrono::milliseconds deadline{800};  // for one grammar, waiting included
+  int64_t max_waiting = 64;                 // grammars that wait for a thread
+  int64_t cached = 256;                     // outcomes kept, the least used go first
+  int64_t cached_bytes = 8 << 20;           // of their sources
+};
+
+// Thread-safe.
+class GrammarCompiler {
+ public:
+  // kUnsupported in a build without the grammar library. The vocabulary's trie is made in the
+  // background. `tokenizer` outlives the compiler.
+  static Result<std::unique_ptr<GrammarCompiler>> Create(const Tokenizer& tokenizer,
+                                                         const GrammarCompilerConfig& config = {});
+  ~GrammarCompiler();
+
+  // Waits for the outcome until the deadline. kInvalidArgument says what is wrong with the source
+  // (beyond a limit, not understood, too slow to compile); kUnavailable: too many are waiting.
+  // Outcomes are remembered, failures too.
+  Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source);
+
+ private:
+  using Outcome = Result<std::shared_ptr<const Grammar>>;
+  struct Job;
+
+  GrammarCompiler(const Tokenizer& tokenizer, const GrammarCompilerConfig& config);
+  void Run();
+  void MakeVocabulary();
+  void Forget();
+
+  const Tokenizer& tokenizer_;
+  const GrammarCompilerConfig config_;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  bool stopped_ = false;
+  std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  Status vocabulary_status_;
+  std::deque<std::shared_ptr<Job>> waiting_;
+  std::list<std::shared_ptr<Job>> recent_;  // known jobs, the last used in front
+  std::unordered_map<std::string, std::list<std::shared_ptr<Job>>::iterator> by_source_;
+  int64_t known_bytes_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rose
