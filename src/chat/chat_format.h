@@ -12,6 +12,8 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "grammar/grammar.h"
+#include "request/token_constraint.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rose {
@@ -39,6 +41,7 @@ struct ToolSpec {
   std::string name;
   std::optional<std::string> description;
   std::optional<JsonValue> parameters;  // a JSON Schema; absent or null = none
+  bool strict = false;                  // calls must fit the schema
 };
 
 struct ResponseFormat {
@@ -55,6 +58,22 @@ struct ChatRequest {
   std::optional<ResponseFormat> response_format;
   ReasoningEffort effort = ReasoningEffort::kMedium;
   std::string date;  // "YYYY-MM-DD"; empty = no date line
+};
+
+// What an answer must be, beyond what the model makes of it. Thoughts stay free.
+struct OutputRules {
+  enum class Calls {
+    kFree,       // the model calls any of `tools`, or answers
+    kForbidden,  // it answers
+    kRequired,   // it calls one of `tools`
+  };
+  struct Tool {
+    std::string name;
+    std::shared_ptr<const Grammar> arguments;  // null = any text
+  };
+  std::shared_ptr<const Grammar> content;  // of the final message; null = any text
+  Calls calls = Calls::kFree;
+  std::vector<Tool> tools;
 };
 
 // What a token stream says, piece by piece. Text is valid UTF-8.
@@ -98,6 +117,9 @@ class ChatFormat {
   // by its recipient, and a declared name may lack the format's prefix. Lives no longer than the
   // format.
   virtual std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools) const = 0;
+  // Masks what breaks the rules, for one answer that starts where Render ends. Headers outside the
+  // format's usual forms are masked too. Lives no longer than the format.
+  virtual std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const = 0;
 };
 
 // By name ("harmony", chat/registry.cc). The tokenizer must have the format's special tokens, and

@@ -1,5 +1,8 @@
 #include "chat/harmony.h"
 
+#include <mutex>
+
+#include "chat/harmony_constraint.h"
 #include "chat/harmony_parser.h"
 #include "chat/harmony_render.h"
 
@@ -102,11 +105,19 @@ class Harmony : public ChatFormat {
     return std::make_unique<HarmonyParser>(ids_, tokenizer_, tools,
                                            HarmonyParser::Start::kAssistantHeader);
   }
+  std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const override {
+    std::call_once(text_made_, [this] {
+      text_ = std::make_shared<const std::vector<uint32_t>>(TextTokens(tokenizer_));
+    });
+    return std::make_unique<HarmonyConstraint>(ids_, tokenizer_, text_, rules);
+  }
 
  private:
   const HarmonyIds ids_;
   const Tokenizer& tokenizer_;
   const std::vector<int32_t> stop_ids_;
+  mutable std::once_flag text_made_;
+  mutable std::shared_ptr<const std::vector<uint32_t>> text_;  // shared by the constraints
 };
 
 }  // namespace
