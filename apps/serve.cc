@@ -82,6 +82,7 @@ ApiContext MakeContext(const ServingModel& model, const ServeOptions& options) {
   context.tokenizer = model.tokenizer.get();
   context.max_context = model.engine->max_context();
   context.vocab = model.engine->vocab();
+  context.grammars = model.grammars.get();
   context.defaults = model.defaults;
   return context;
 }
@@ -121,6 +122,9 @@ Result<bool> Serve(const ServeOptions& options) {
                           service.Handle(std::move(request), std::move(writer));
                         }));
   ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(options.model));
+  if (HasGrammars()) {
+    ROSE_ASSIGN_OR_RETURN(model.grammars, GrammarCompiler::Create(*model.tokenizer));
+  }
   const ApiContext context = MakeContext(model, options);
   service.SetReady(*model.engine, context);
   serving = true;

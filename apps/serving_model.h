@@ -8,6 +8,7 @@
 
 #include "chat/chat_format.h"
 #include "engine/engine.h"
+#include "grammar/compiler.h"
 #include "model_loading.h"
 #include "tokenizer/tokenizer.h"
 
@@ -27,6 +28,7 @@ struct ServingModel {
   std::string name;  // of its folder
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatFormat> format;
+  std::unique_ptr<GrammarCompiler> grammars;  // for who serves the API; null = none
   LoadedModel loaded;
   SamplingParams defaults;  // generation_config.json
   std::unique_ptr<Engine> engine;

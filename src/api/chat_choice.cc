@@ -36,7 +36,7 @@ void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas)
     if (!saw_stop_id_ || Contains(context_.format->stop_ids(), token.id)) PushToken(token);
     // The model would go on after a call that it closed with another marker.
     const bool one_call = call_.only_one_call && calls_ > 0 && open_ != Field::kCall;
-    if (one_call && !saw_stop_id_) Stop("tool_calls", "null");
+    if (one_call && !saw_stop_id_) Stop(AfterCall(), "null");
   }
   if (!ended_ && event.finish != FinishReason::kNone) End(event);
   out_ = nullptr;
@@ -189,7 +189,12 @@ void ChatChoice::End(const TokenEvent& event) {
   if (stopped && event.stop_id &&
       (calls_ > 0 || !Contains(context_.format->stop_ids(), *event.stop_id)))
     stop_reason = std::to_string(*event.stop_id);
-  Stop(!stopped ? "length" : calls_ > 0 ? "tool_calls" : "stop", stop_reason);
+  Stop(!stopped ? "length" : calls_ > 0 ? AfterCall() : "stop", stop_reason);
+}
+
+// A call that the request named is what it asked for, not the model's choice.
+std::string ChatChoice::AfterCall() const {
+  return call_.only_call.empty() ? "tool_calls" : "stop";
 }
 
 void ChatChoice::Stop(std::string reason, std::string stop_reason) {

@@ -57,6 +57,7 @@ class ChatChoice {
   void Add(ChoiceDelta delta);
   void ReleaseLogprobs(int64_t limit, std::vector<std::string>& out);
   void End(const TokenEvent& event);
+  std::string AfterCall() const;
   void Stop(std::string reason, std::string stop_reason);
 
   const Generation& call_;

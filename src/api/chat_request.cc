@@ -5,6 +5,7 @@
 #include "api/chat_messages.h"
 #include "api/chat_tools.h"
 #include "api/field_reader.h"
+#include "api/output_form.h"
 
 namespace rose {
 namespace {
@@ -15,11 +16,6 @@ constexpr int64_t kMaxTopLogprobs = 20;
 // that means "off" is fine.
 constexpr const char* kRefused[] = {"functions",
                                     "audio",
-                                    "structured_outputs",
-                                    "guided_json",
-                                    "guided_regex",
-                                    "guided_choice",
-                                    "guided_grammar",
                                     "prompt_logprobs",
                                     "allowed_token_ids",
                                     "bad_words",
@@ -59,6 +55,7 @@ class RequestParser {
       ReadPromptAndLimits(fields_, context_, newer ? "max_completion_tokens" : "max_tokens",
                           "messages", call_);
     }
+    if (!error_) Constrain(fields_, context_, call_);
     if (error_) return *error_;
     call_.created = now;
     call_.id = context_.NewId("chatcmpl-");
@@ -72,8 +69,12 @@ class RequestParser {
     ToolFields tools = ReadTools(body_, error_);
     chat.tools = std::move(tools.tools);
     call_.calls_allowed = tools.calls_allowed;
+    call_.call_required = tools.call_required;
+    call_.only_call = std::move(tools.only_call);
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
     chat.response_format = ReadResponseFormat(body_, error_);
+    call_.form = FormOf(chat.response_format, "response_format");
+    ReadForm(fields_, call_.form);
     chat.date = DateOf(context_, now);
     call_.include_reasoning = fields_.Bool("include_reasoning", true);
     ReadEffort();
@@ -120,12 +121,7 @@ std::variant<ChatCall, ApiError> ParseChatRequest(std::string_view body, const A
                                                   int64_t now) {
   const auto json = ParseJson(body);
   if (!json.ok()) return ErrorFromStatus(json.status());
-  return ParseChatRequest(*json, context, now);
-}
-
-std::variant<ChatCall, ApiError> ParseChatRequest(const JsonValue& body, const ApiContext& context,
-                                                  int64_t now) {
-  return RequestParser(body, context).Parse(now);
+  return RequestParser(*json, context).Parse(now);
 }
 
 Prepared PrepareChatCompletion(std::string_view body, const ApiContext& context, int64_t now) {

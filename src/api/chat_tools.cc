@@ -35,7 +35,7 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
   if (!IsCallable(spec.name))
     function.Fail("name", "must be a text of 1 to 256 bytes without blanks and '<'");
   spec.description = function.String("description");
-  function.Bool("strict", false);
+  spec.strict = function.Bool("strict", false);
   const JsonValue* parameters = function.Get("parameters");
   if (parameters && !parameters->object())
     function.Fail("parameters", "must be an object, a JSON Schema");
@@ -44,7 +44,7 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
 }
 
 // Whether the model may call, given that there are tools.
-bool ReadChoice(FieldReader& request, const ToolFields& fields, std::optional<ApiError>& error) {
+bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError>& error) {
   const JsonValue* choice = request.Get("tool_choice");
   if (!choice) return true;
   const std::string* word = choice->string();
@@ -57,22 +57,19 @@ bool ReadChoice(FieldReader& request, const ToolFields& fields, std::optional<Ap
     request.Fail("tool_choice", "is only allowed together with tools");
     return false;
   }
-  if (word && *word == "auto") return true;
-  if (!word) {
-    FieldReader named(*choice, "tool_choice", error);
-    if (error) return false;
-    const JsonValue* inner = named.Get("function");
-    FieldReader function(inner ? *inner : *choice, inner ? "tool_choice.function" : "tool_choice",
-                         error);
-    const std::string name = function.String("name");
-    if (std::none_of(fields.tools.begin(), fields.tools.end(),
-                     [&](const ToolSpec& tool) { return tool.name == name; }))
-      function.Fail("name", StrCat("\"", name, "\" is not among the tools"));
-  }
-  request.Fail("tool_choice",
-               "cannot force a call yet on this server; use \"auto\" and say in the messages which "
-               "function to call");
-  return false;
+  fields.call_required = word && *word == "required";
+  if (word) return true;
+  FieldReader named(*choice, "tool_choice", error);
+  if (error) return false;
+  const JsonValue* inner = named.Get("function");
+  FieldReader function(inner ? *inner : *choice, inner ? "tool_choice.function" : "tool_choice",
+                       error);
+  if (error) return false;
+  fields.only_call = function.String("name");
+  if (std::none_of(fields.tools.begin(), fields.tools.end(),
+                   [&](const ToolSpec& tool) { return tool.name == fields.only_call; }))
+    function.Fail("name", StrCat("\"", fields.only_call, "\" is not among the tools"));
+  return true;
 }
 
 }  // namespace

@@ -12,10 +12,11 @@ namespace rose {
 struct ToolFields {
   std::vector<ToolSpec> tools;  // what the model is shown: none under tool_choice "none"
   bool calls_allowed = false;
+  bool call_required = false;  // by "required"
+  std::string only_call;       // the function that must be called; empty = none
 };
 
-// `strict` is accepted; nothing is enforced yet, so arguments are what the model writes. A forced
-// choice ("required" or a name) is a 400, since it could not be kept.
+// All tools are shown to the model, whichever it must call.
 ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error);
 
 // "text" is none. A schema is shown to the model, not enforced.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chat/chat_format.h"
+#include "grammar/compiler.h"
 #include "request/request.h"
 #include "tokenizer/tokenizer.h"
 
@@ -18,10 +19,11 @@ struct ApiContext {
   std::vector<std::string> models;  // served names, at least one; the first is the default
   const ChatFormat* format = nullptr;
   const Tokenizer* tokenizer = nullptr;
-  int64_t max_context = 0;  // tokens of prompt + answer
-  int64_t vocab = 0;        // ids in [0, vocab) are tokens of the model
-  SamplingParams defaults;  // where the request says nothing (generation_config.json)
-  std::string fixed_date;   // "YYYY-MM-DD" for the system message; empty = the day (UTC) of `now`
+  GrammarCompiler* grammars = nullptr;  // null: built without, and structured output is refused
+  int64_t max_context = 0;              // tokens of prompt + answer
+  int64_t vocab = 0;                    // ids in [0, vocab) are tokens of the model
+  SamplingParams defaults;              // where the request says nothing (generation_config.json)
+  std::string fixed_date;  // "YYYY-MM-DD" for the system message; empty = the day (UTC) of `now`
   int64_t max_choices = 128;
   int64_t max_prompt_total = 1 << 22;  // tokens of the prompt times choices
   // Random text, new at every call; thread-safe. Empty = RandomHex.

@@ -64,6 +64,7 @@ ApiError ContextError(const ApiContext& context, std::string_view name, std::str
 
 Request Generation::RequestOf(int64_t index) const {
   Request out = request;
+  if (new_constraint) out.constraint = new_constraint();
   // Any fixed function of seed and index does; this constant spreads the bits (2^64 / golden
   // ratio).
   if (out.sampling.seed && index > 0)
@@ -75,13 +76,6 @@ std::vector<Request> Generation::Requests() const {
   std::vector<Request> out;
   for (int64_t i = 0; i < choices; ++i) out.push_back(RequestOf(i));
   return out;
-}
-
-void Generation::ForgetPrompt() {
-  chat.messages = {};
-  chat.response_format.reset();
-  for (ToolSpec& tool : chat.tools) tool = {.name = std::move(tool.name)};
-  request.prompt = {};
 }
 
 void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out) {

@@ -3,15 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/context.h"
 #include "api/field_reader.h"
 #include "chat/chat_format.h"
+#include "grammar/grammar.h"
 #include "request/request.h"
 
 namespace rose {
+
+// What the content of an answer must be.
+struct AnswerForm {
+  GrammarSource source;
+  std::string field;  // that asks for it, for errors
+};
 
 // A conversation to be continued, once or more, and how what is drawn becomes an answer.
 struct Generation {
@@ -24,15 +34,18 @@ struct Generation {
   bool stream = false;
   bool include_reasoning = true;
   bool calls_allowed = false;     // tools are declared and tool_choice is not "none"
+  bool call_required = false;     // tool_choice "required"
+  std::string only_call;          // the function that tool_choice names; empty = none
   bool only_one_call = false;     // parallel_tool_calls: false
   bool include_stop = false;      // the answer shows the stop string that ended it
   std::vector<std::string> stop;  // stop strings, none empty
+  std::optional<AnswerForm> form;
+  // Makes a choice's constraint (Constrain in output_form.h); empty = none.
+  std::function<std::shared_ptr<TokenConstraint>()> new_constraint;
 
   // The engine request of choice `index`: with a seed each choice gets its own, derived from it.
   Request RequestOf(int64_t index) const;
   std::vector<Request> Requests() const;
-  // Drops what only rendering and submitting need: an answer may live for minutes.
-  void ForgetPrompt();
 };
 
 // Each reads the fields that its name says, under the names of the OpenAI API and of vLLM; failures

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "chat/byte_tokenizer.h"
 #include "chat/harmony.h"
+#include "grammar/compiler.h"
 
 namespace rose {
 
@@ -21,6 +22,7 @@ class ChatFixture {
     context_.models = {"rosebud", "alias"};
     context_.format = format_.get();
     context_.tokenizer = &tokenizer_;
+    context_.grammars = Grammars();
     context_.max_context = 100000;
     context_.vocab = tokenizer_.vocab();
     context_.fixed_date = "2026-05-05";
@@ -28,6 +30,7 @@ class ChatFixture {
   }
 
   ApiContext& context() { return context_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
 
   std::variant<ChatCall, ApiError> Parse(std::string_view body) {
     return ParseChatRequest(body, context_, 1764400000);
@@ -111,6 +114,16 @@ class ChatFixture {
   }
 
  private:
+  // One for all tests of a process; null in a build without grammars.
+  static GrammarCompiler* Grammars() {
+    static const ByteTokenizer tokenizer;
+    static const std::unique_ptr<GrammarCompiler> compiler =
+        HasGrammars()
+            ? GrammarCompiler::Create(tokenizer, {.deadline = std::chrono::minutes(1)}).value()
+            : nullptr;
+    return compiler.get();
+  }
+
   ByteTokenizer tokenizer_;
   std::unique_ptr<ChatFormat> format_;
   ApiContext context_;
