@@ -9,6 +9,7 @@
 #   make fuzz     each fuzz target for SECONDS_EACH seconds (60)
 #   make cuda     compile the CUDA sources (no GPU needed)
 #   make quality  how well the shipped model answers, and how often its draft agrees
+#   make schemas  whether answers to random JSON schemas fit them, and hostile schemas are refused
 #   make clients  the OpenAI clients for Python and Node.js, and recorded requests of others, against it
 #   make format   lay out all sources
 #
@@ -18,7 +19,7 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 JOBS ?= $(shell nproc)
 SECONDS_EACH ?= 60
 
-.PHONY: run test build check asan tsan fuzz cuda quality clients format setup setup-dev headers
+.PHONY: run test build check asan tsan fuzz cuda quality schemas clients format setup setup-dev headers
 .DEFAULT_GOAL := build
 
 setup:
@@ -53,6 +54,10 @@ asan tsan: setup
 
 quality: build
 	@scripts/quality.sh
+
+schemas: build
+	@scripts/setup.sh --clients
+	@scripts/schemas.sh
 
 clients: build
 	@scripts/setup.sh --clients
