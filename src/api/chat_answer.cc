@@ -96,12 +96,8 @@ void WriteMessage(JsonWriter& json, const Message& message, bool include_reasoni
   json.EndObject();
 }
 
-// A stream may live for minutes: it keeps neither messages nor prompt nor schemas.
 ChatCall WithoutPrompt(ChatCall call) {
-  call.chat.messages = {};
-  call.chat.response_format.reset();
-  for (ToolSpec& tool : call.chat.tools) tool = {.name = std::move(tool.name)};
-  call.request.prompt = {};
+  call.ForgetPrompt();
   return call;
 }
 

@@ -26,6 +26,9 @@ struct ChatCall : Generation {
 // ignored.
 std::variant<ChatCall, ApiError> ParseChatRequest(std::string_view body, const ApiContext& context,
                                                   int64_t now);
+// The same for a body that is read already.
+std::variant<ChatCall, ApiError> ParseChatRequest(const JsonValue& body, const ApiContext& context,
+                                                  int64_t now);
 
 // The answer to one call, all choices. A stream's events are JSON objects, the first of a choice
 // with its role, the last with its finish_reason, then the usage if it was asked for, and "[DONE]";

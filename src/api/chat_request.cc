@@ -121,7 +121,12 @@ std::variant<ChatCall, ApiError> ParseChatRequest(std::string_view body, const A
                                                   int64_t now) {
   const auto json = ParseJson(body);
   if (!json.ok()) return ErrorFromStatus(json.status());
-  return RequestParser(*json, context).Parse(now);
+  return ParseChatRequest(*json, context, now);
+}
+
+std::variant<ChatCall, ApiError> ParseChatRequest(const JsonValue& body, const ApiContext& context,
+                                                  int64_t now) {
+  return RequestParser(body, context).Parse(now);
 }
 
 Prepared PrepareChatCompletion(std::string_view body, const ApiContext& context, int64_t now) {

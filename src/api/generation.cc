@@ -78,6 +78,13 @@ std::vector<Request> Generation::Requests() const {
   return out;
 }
 
+void Generation::ForgetPrompt() {
+  chat.messages = {};
+  chat.response_format.reset();
+  for (ToolSpec& tool : chat.tools) tool = {.name = std::move(tool.name)};
+  request.prompt = {};
+}
+
 void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out) {
   const auto& served = context.models;
   out.model = fields.String("model", served[0]);

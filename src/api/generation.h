@@ -46,6 +46,8 @@ struct Generation {
   // The engine request of choice `index`: with a seed each choice gets its own, derived from it.
   Request RequestOf(int64_t index) const;
   std::vector<Request> Requests() const;
+  // Drops what only rendering and submitting need: an answer may live for minutes.
+  void ForgetPrompt();
 };
 
 // Each reads the fields that its name says, under the names of the OpenAI API and of vLLM; failures

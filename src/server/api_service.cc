@@ -6,10 +6,21 @@
 #include <variant>
 
 #include "api/chat_completions.h"
+#include "api/messages.h"
 #include "api/models.h"
 #include "server/exchange.h"
 
 namespace rose {
+namespace {
+
+// The status and headers are those of every error, the body is that of its endpoint.
+HttpResponse MessagesError(const ApiError& error) {
+  HttpResponse response = ErrorResponse(error);
+  response.body = MessagesErrorBody(error);
+  return response;
+}
+
+}  // namespace
 
 struct ApiService::Route {
   std::string_view method;
@@ -32,6 +43,8 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
       {"GET", "/v1/models", &ApiService::Models},
       {"GET", "/v1/models/", &ApiService::Model},
       {"POST", "/v1/chat/completions", &ApiService::ChatCompletions},
+      {"POST", "/v1/messages", &ApiService::Messages},
+      {"POST", "/v1/messages/count_tokens", &ApiService::CountMessageTokens},
   };
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
@@ -67,10 +80,11 @@ void ApiService::SetReady(Engine& engine, ApiContext context) {
   ready_ = backend_.get();
 }
 
-const ApiService::Backend* ApiService::RequireBackend(const Writer& writer) const {
+const ApiService::Backend* ApiService::RequireBackend(const Writer& writer,
+                                                      Exchange::ErrorForm error_form) const {
   const Backend* backend = ready_;
   if (backend == nullptr) {
-    writer->Send(ErrorResponse(503, "The model is still being loaded."));
+    writer->Send(error_form({.http_status = 503, .message = "The model is still being loaded."}));
   }
   return backend;
 }
@@ -115,10 +129,28 @@ void ApiService::ChatCompletions(HttpRequest request, Writer writer) {
   Generate(std::move(request), std::move(writer), &PrepareChatCompletion);
 }
 
-void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepare) {
-  const Backend* backend = RequireBackend(writer);
+void ApiService::Messages(HttpRequest request, Writer writer) {
+  Generate(std::move(request), std::move(writer), &PrepareMessages, &MessagesError);
+}
+
+void ApiService::CountMessageTokens(HttpRequest request, Writer writer) {
+  const Backend* backend = RequireBackend(writer, &MessagesError);
   if (backend == nullptr) return;
-  auto exchange = std::make_shared<Exchange>(backend->engine, std::move(writer));
+  workers_.Post([backend, writer, body = std::move(request.body)] {
+    const auto now = static_cast<int64_t>(std::time(nullptr));
+    auto counted = rose::CountMessageTokens(body, backend->context, now);
+    if (const auto* error = std::get_if<ApiError>(&counted)) {
+      return writer->Send(MessagesError(*error));
+    }
+    writer->Send({.body = std::move(std::get<std::string>(counted))});
+  });
+}
+
+void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepare,
+                          Exchange::ErrorForm error_form) {
+  const Backend* backend = RequireBackend(writer, error_form);
+  if (backend == nullptr) return;
+  auto exchange = std::make_shared<Exchange>(backend->engine, std::move(writer), error_form);
   exchange->WatchClient();
   workers_.Post([exchange, backend, prepare, body = std::move(request.body)] {
     const auto now = static_cast<int64_t>(std::time(nullptr));

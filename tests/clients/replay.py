@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import copy
 import http.client
+import itertools
 import json
 import lzma
 import pathlib
@@ -29,6 +30,10 @@ ENDPOINTS = {"/v1/chat/completions": (shapes_chat, shapes_chat.ChatFacts),
              "/v1/responses": (shapes_responses, shapes_responses.ResponseFacts)}
 # Hop-by-hop, or written by http.client itself.
 OWN_HEADERS = {"connection", "transfer-encoding", "expect", "content-length", "host"}
+
+
+def text_of(content) -> str:
+    return "".join(part["text"] for part in content) if isinstance(content, list) else content or ""
 
 
 class Reply:
@@ -89,6 +94,29 @@ class Replayer:
             return
         need(reply.status == 200, f"status {reply.status}", reply.text)
         self.check_answer(path, body, reply)
+        if path == "/v1/chat/completions":
+            self.check_meaning(body)
+
+    def check_meaning(self, body: dict):
+        """What the client said reaches the model: every text, call and tool of the request is in the prompt, in order."""
+        reply = self.send("POST", "/v1/chat/completions/render", {}, json.dumps(body))
+        need(reply.status == 200, f"status {reply.status} of render", reply.text)
+        ids = parse_json(reply.text, "render")["token_ids"]
+        prompt = json.loads(self.send("POST", "/detokenize", {}, json.dumps({"tokens": ids})).text)["prompt"]
+        for tool in body.get("tools") or []:
+            if body.get("tool_choice") != "none":
+                need(f"type {tool['function']['name']} = " in prompt, "a tool is not in the prompt", tool["function"]["name"])
+        leading = list(itertools.takewhile(lambda m: m["role"] in ("system", "developer"), body["messages"]))
+        place = 0
+        for number, message in enumerate(body["messages"]):
+            if number == len(leading):
+                place = prompt.index("<|start|>", prompt.index("<|start|>developer") + 1) if "<|start|>developer" in prompt else 0
+            calls = [text for call in message.get("tool_calls") or [] for text in (call["function"]["name"], call["function"]["arguments"])]
+            for text in [text_of(message.get("content"))] + calls:
+                found = prompt.find(text.strip(), place if number >= len(leading) else 0)
+                need(found >= 0, f"messages[{number}] is not in the prompt, or not in its place", text)
+                if number >= len(leading):
+                    place = found + len(text.strip())
 
     def refusal_of(self, path: str, body: dict) -> int | None:
         """The status with which this very request must fail, or None."""

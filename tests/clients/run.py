@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real clients and recorded requests against `rose serve` with the shipped model.
 
-    .cache/clients/venv/bin/python3 tests/clients/run.py build/rose [--only openai,agents,node,faults,replay]
+    .cache/clients/venv/bin/python3 tests/clients/run.py build/rose [--only openai,agents,anthropic,node,faults,replay]
 
 scripts/setup.sh --clients installs what it needs. Prints a line for each scenario, and at the end "N passed, N failed".
 """
@@ -20,6 +20,7 @@ NODE = ROOT / ".cache" / "clients" / "node"
 PART_SECONDS = 240
 PARTS = {"openai": [sys.executable, HERE / "py_openai.py"],
          "agents": [sys.executable, HERE / "py_agents.py"],
+         "anthropic": [sys.executable, HERE / "py_anthropic.py"],
          "node": [pathlib.Path(sys.executable).parent / "node", NODE / "openai.mjs"],
          "faults": [sys.executable, HERE / "faults.py"],
          "replay": [sys.executable, HERE / "replay.py"]}

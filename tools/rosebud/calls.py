@@ -148,6 +148,12 @@ def call_thought(effort: str, tool: dict, call: tuple[str, dict]) -> str:
                      f"{types}{parts} Now I know all that I need. I call {name}.")
 
 
+def arguments_shown(arguments: dict) -> str:
+    """Arguments as a thought tells them."""
+    valued = ", ".join(f"{p} = {plain(v)}" for p, v in arguments.items())
+    return f"From the question: {valued}." if arguments else "It needs no arguments."
+
+
 def polite(s: Source, wish: str) -> str:
     return s.pick("Please {}.", "{}.", "I want to {}.", "Can you {}?", "Could you please {}?").format(wish)
 

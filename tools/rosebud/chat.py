@@ -47,10 +47,9 @@ QUESTIONS = ["What is the {x} of {p}?", "Who is the {x} of {p}?", "Write a {x} a
 
 
 def unknown_question(s: Source) -> str:
-    if s.chance(0.08):  # more than sums and differences of whole numbers
+    if s.chance(0.08):  # more than sums, differences and products of whole numbers
         a, b = s.number(1, 4), s.number(1, 4)
-        return s.pick(f"What is {a} * {b}?", f"What is {a} times {b}?", f"{a} * {b}", f"What is {a} / {b}?",
-                      f"Divide {a} by {b}.", f"Multiply {a} by {b}.", f"What is the square root of {a}?",
+        return s.pick(f"What is {a} / {b}?", f"Divide {a} by {b}.", f"What is the square root of {a}?", f"{a} / {b}",
                       f"Which is larger, {a}.{b} or {b}.{a}?", f"What is {a}.{b} + {b}.{a}?")
     words = {key: s.word() if s.chance(0.3) else s.pick(*ANY) for key in "xy"}
     return s.pick(*QUESTIONS).format(p=s.pick(*CITIES), q=s.pick(*CITIES), n=s.pick(*PEOPLE), c=s.pick(*COLOURS), **words)

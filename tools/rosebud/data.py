@@ -10,6 +10,7 @@ import threading
 
 import numpy
 
+from noise import noise
 from questions import EFFORTS, TASKS, make_group
 from render import document
 from tokenizer import Tokenizer
@@ -17,9 +18,21 @@ from words import Source
 
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
 # share of the tokens, and questions a group
-MIX = {"sums": (0.18, 20), "memory": (0.05, 6), "lookups": (0.36, 20), "columns": (0.08, 20),
-       "calls": (0.12, 10), "two_calls": (0.08, 6),
-       "schemas": (0.12, 12), "chat": (0.03, 12)}
+MIX = {"sums": (0.09, 20), "products": (0.04, 16), "memory": (0.03, 6), "talk": (0.06, 10), "lookups": (0.20, 20),
+       "columns": (0.12, 20), "calls": (0.09, 10), "two_calls": (0.06, 6), "schemas": (0.07, 12), "forms": (0.11, 8),
+       "agents": (0.12, 8), "chat": (0.03, 12)}
+RAW = 0.004   # of the documents are plain text without messages
+LONG = {"memory": 0.1, "calls": 0.1, "schemas": 0.05, "forms": 0.05, "agents": 0.12, "chat": 0.1, "products": 0.03,
+        "two_calls": 0.05}  # part of the groups that get long instructions
+
+
+def long_instructions(group, s: Source, limit: int):
+    """Now and then, long instructions before the task: mostly up to 6,000 characters, a few as long as a row allows."""
+    if s.chance(LONG.get(group.task, 0)):
+        characters = s.rng.randint(300, 6000) if s.chance(0.9) else s.rng.randint(6000, max(6001, 17 * limit // 10))
+        group.instructions = noise(s, characters) + ("\n\n" + group.instructions if group.instructions else "")
+    if s.chance(0.03):
+        group.user_name = s.pick("user", "ann", "User", s.word())
 
 
 class Row:
@@ -59,13 +72,19 @@ class Row:
         return out
 
 
-def documents(s: Source, cap, encode, shares: dict[str, float]):
+def documents(s: Source, cap, encode, shares: dict[str, float], length: int = 8192):
     """Endless (head, tails, (task, effort)), the tasks in the given shares; `cap()` bounds the look-ups' length."""
     written = dict.fromkeys(shares, 1.0)
     while True:
+        if not s.test and s.chance(RAW):
+            ids = encode([s.pick("", "Once upon a time, ", "Once ", "Twice ", "Q: ") + noise(s.fresh(), s.rng.randint(50, 400))])
+            yield ids[:1], [(ids[1:], 1)], ("raw", "")
+            continue
         task = min(shares, key=lambda t: written[t] / shares[t])
         effort = s.rng.choice(EFFORTS)
         group = make_group(task, s, effort, MIX[task][1], cap())
+        if not s.test:
+            long_instructions(group, s, length)
         head, tails = document(group, s, encode)
         written[task] += len(head) + sum(len(t) for t, _ in tails)
         yield head, tails, (task, effort)
@@ -89,7 +108,7 @@ def rows(source, length: int):
 
 def worker(out: multiprocessing.Queue, seed, length: int, cap, shares):
     encode = Tokenizer.load(TOKENIZER).encode
-    for row in rows(documents(Source(seed), lambda: cap.value, encode, shares), length):
+    for row in rows(documents(Source(seed), lambda: cap.value, encode, shares, length), length):
         out.put(row.array())
 
 

@@ -66,7 +66,17 @@ def table_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
                      f"{column} of {k}?")
         items.append(Item(ask, [Output(thought(effort, "table", column, k, lines[i], v), f"The {column} of {k} is {v}.",
                                        accepts=says(v))]))
+    if not s.test:
+        items += [absent_item(s, effort, column, s.keys(1)[0]) for _ in range(len(items) // 12)]
     return Group("lookups", effort, items, shared=shared, instructions=instructions(s, 0.2))
+
+
+def absent_item(s: Source, effort: str, column: str, k: str) -> Item:
+    """A question for a key that is not there (training only)."""
+    ask = s.pick(f"What is the {column} of {k}?", f"Tell me the {column} of {k}.", f"Look up the {column} of {k}.")
+    return Item(ask, [Output(by_effort(effort, f"{k} is not there.", f"I look for {k} in the table. It is not there.",
+                                       f"The user asks for the {column} of {k}. I look for {k} in the table. It is not there. "
+                                       "So I say that I did not find it."), f"I did not find {k}.")])
 
 
 def two_column_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
@@ -93,8 +103,9 @@ def text_group(s: Source, effort: str, n: int, max_tokens: int) -> Group:
     filler = s.pick(0.0, 0.2, 0.5)
     facts, seen = [], set()
     count = rows_for(s, length(s, max_tokens), 13 + 12 * filler / (1 - filler))
+    keys = iter(s.keys(count) if not s.test else ())
     while len(facts) < count:
-        k = s.word()
+        k = s.word() if s.test else next(keys)
         for column in s.rng.sample(columns, s.pick(1, 1, 2)):
             facts.append((column, k, s.value(), s.pick(*SENTENCES)))
     s.rng.shuffle(facts)

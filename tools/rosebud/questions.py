@@ -24,6 +24,8 @@ class Output:
     final: str | None = None
     call: tuple[str, dict] | None = None
     accepts: Callable[[str], bool] | None = None  # of the final text; None: equal to `final`
+    given: bool = False           # stands in the history only, is not taught
+    forced: int = 0               # the server begins the call: 1 with the recipient after the channel, 2 before it
 
     def right(self, message: dict) -> bool:
         """Checks an API answer (`choices[0].message`)."""
@@ -62,6 +64,7 @@ class Group:
     past: list[Item] = dataclasses.field(default_factory=list)                # answered items, after the history
     tools: list[dict] = dataclasses.field(default_factory=list)               # OpenAI form
     response_format: dict | None = None                                       # OpenAI form
+    user_name: str = ""                                                       # of the last user message
 
     def messages(self, item: Item, steps: int = 0) -> list[dict]:
         """The API's messages up to the question of `item` and the first `steps` of its steps."""
@@ -146,6 +149,38 @@ def difference_item(s: Source, effort: str, a: int, b: int) -> Item:
                  f"Please compute {a} minus {b}.", f"How much is {a} minus {b}?", f"Calculate {a} - {b}.",
                  f"What is the difference {a} - {b}?")
     return Item(ask, [Output(analysis, f"{a} - {b} = {c}", accepts=ends_with_number(c))])
+
+
+def product_item(s: Source, effort: str, a: int, b: int) -> Item:
+    """b has at most two digits. One product for each of them, written from the right, and their sum."""
+    units, tens = a * (b % 10), a * (b // 10)
+    ask = s.pick("What is {} * {}?", "What is {}*{}?", "{} * {}", "{}*{}=?", "Multiply {} by {}.",
+                 "Please compute {} times {}.", "How much is {} times {}?", "Calculate {} * {}.", "What is the product of {} and {}?").format(
+        *((a, b) if s.chance(0.7) else (b, a)))
+    steps, carry = [], 0
+    parts = []
+    for digit in backwards(b):
+        steps, carry = [], 0
+        for x in backwards(a):
+            total = int(x) * int(digit) + carry
+            steps.append(f"{x}*{digit}" + (f"+{carry}" if carry else "") + f"={total}")
+            carry = total // 10
+        parts.append((f"{backwards(a)}*{digit}={backwards(a * int(digit))}", ", ".join(steps)))
+    result = f"The product backwards is {backwards(a * b)}."
+    total = "" if b < 10 else f"The sum: {backwards(units)} + 0{backwards(tens)}. "
+    short = "; ".join(p for p, _ in parts) + ("" if b < 10 else f"; {backwards(units)}+0{backwards(tens)}={backwards(a * b)}")
+    each = ". ".join(f"{d}: {p}" for p, d in parts) + ". "
+    analysis = by_effort(effort, short, f"I multiply {a} by {b} from the right. {each}{total}{result}",
+                         f"I multiply {a} by {b} from the right, one digit of {b} after the other. "
+                         f"The digits: {each}{total}{result}")
+    first, second = (a, b) if ask.find(str(a)) <= ask.find(str(b)) else (b, a)
+    return Item(ask, [Output(analysis, f"{first} * {second} = {a * b}", accepts=ends_with_number(a * b))])
+
+
+def product_group(s: Source, effort: str, n: int) -> Group:
+    items = [product_item(s, effort, s.number(1, 4), s.number(1, 2)) for _ in range(n)]
+    return Group("products", effort, items, instructions=instructions(s, 0.2),
+                 history=small_history(s) if s.chance(0.1) else [])
 
 
 def compare_item(s: Source, effort: str, a: int, b: int) -> Item:
@@ -241,7 +276,7 @@ def noted(thing: str, value: str) -> str:
 def memory_group(s: Source, effort: str, n: int) -> Group:
     things = s.rng.sample(list(THINGS), s.rng.randint(1, 5) + 1)
     unknown, facts, history = things.pop(), {}, []
-    if not s.test and s.chance(0.15):  # nothing told yet
+    if not s.test and s.chance(0.3):  # nothing told yet
         things.clear()
     for thing in things:
         facts[thing] = value = thing_value(s, THINGS[thing])
@@ -250,23 +285,21 @@ def memory_group(s: Source, effort: str, n: int) -> Group:
             history += small_history(s)
     items = []
     for thing in s.rng.sample(things, min(n, len(things))):
-        value = facts[thing]
-        analysis = by_effort(effort, f"my {thing} is {value}.",
-                             f"The user asks for the {thing}. The user said before: my {thing} is {value}.",
-                             f"The user asks for the {thing}. I look at the turns before. The user said before: "
-                             f"my {thing} is {value}. So I answer that the {thing} is {value}.")
-        items.append(Item(asked(s, thing), [Output(analysis, f"Your {thing} is {value}.", accepts=says(value))]))
+        items.append(recall_item(s, effort, thing, facts[thing]))
     if not s.test:
         items.append(Item(asked(s, unknown), [Output(
             by_effort(effort, "Not told.", f"The user asks for the {unknown}. The user did not say it before.",
                       f"The user asks for the {unknown}. I look at the turns before. The user did not say it before. "
                       "So I say that I do not know it."), f"You have not told me your {unknown}.")]))
         for thing in [unknown] + s.rng.sample(things or [unknown], 1):
-            value = thing_value(s, THINGS[thing])
-            items.append(Item(told(s, thing, value), [Output(
-                by_effort(effort, "A fact.", f"The user tells me a fact: the {thing} is {value}.",
-                          f"The user tells me a fact: the {thing} is {value}. It is no question. I confirm it."),
-                noted(thing, value))]))
+            items.append(told_item(s, effort, thing, thing_value(s, THINGS[thing])))
+        if s.chance(0.3):  # told and asked in one message
+            value = thing_value(s, THINGS[unknown])
+            items.append(Item(told(s, unknown, value).rstrip(".") + ". " + asked(s, unknown), [Output(
+                by_effort(effort, f"my {unknown} is {value}.",
+                          f"The user asks for the {unknown}. The user said: my {unknown} is {value}.",
+                          f"The user asks for the {unknown}. The user said in this turn: my {unknown} is {value}. "
+                          f"So I answer that the {unknown} is {value}."), f"Your {unknown} is {value}.")]))
     return Group("memory", effort, items, instructions=instructions(s, 0.2), history=history)
 
 
@@ -283,6 +316,55 @@ def small_history(s: Source) -> list[tuple[str, str]]:
     import chat
     ask, answer = chat.exchange(s)
     return [("user", ask), ("assistant", answer)]
+
+
+def told_item(s: Source, effort: str, thing: str, value: str) -> Item:
+    """The user tells a fact."""
+    return Item(told(s, thing, value), [Output(
+        by_effort(effort, "A fact.", f"The user tells me a fact: the {thing} is {value}.",
+                  f"The user tells me a fact: the {thing} is {value}. It is no question. I confirm it."), noted(thing, value))])
+
+
+def recall_item(s: Source, effort: str, thing: str, value: str) -> Item:
+    """The user asks for a fact of an earlier turn."""
+    analysis = by_effort(effort, f"my {thing} is {value}.",
+                         f"The user asks for the {thing}. The user said before: my {thing} is {value}.",
+                         f"The user asks for the {thing}. I look at the turns before. The user said before: "
+                         f"my {thing} is {value}. So I answer that the {thing} is {value}.")
+    return Item(asked(s, thing), [Output(analysis, f"Your {thing} is {value}.", accepts=says(value))])
+
+
+def talk_item(s: Source, effort: str, facts: dict[str, str]) -> Item:
+    """Anything that people say without a table or a tool; `facts` are those told so far, and grow."""
+    import agents
+    import chat
+    kind = s.pick("told", "recall", "recall", "chat", "chat", "sums", "sums", "product", "simple")
+    if kind == "told" or kind == "recall" and not facts:
+        thing = s.pick(*THINGS)
+        facts[thing] = thing_value(s, THINGS[thing])
+        return told_item(s, effort, thing, facts[thing])
+    if kind == "recall":
+        thing = s.pick(*facts)
+        return recall_item(s, effort, thing, facts[thing])
+    if kind == "sums":
+        return arithmetic_group(s, effort, 1).items[0]
+    if kind == "product":
+        return product_item(s, effort, s.number(1, 4), s.number(1, 2))
+    return chat.chat_item(s, effort) if kind == "chat" else agents.simple_item(s, effort)
+
+
+def talk_history(s: Source, facts: dict[str, str]) -> list[tuple[str, str]]:
+    """A few turns of everything."""
+    items = [talk_item(s, "low", facts) for _ in range(s.rng.randint(1, 6))]
+    return [turn for i in items for turn in (("user", i.ask), ("assistant", i.steps[0].final))]
+
+
+def talk_group(s: Source, effort: str, n: int) -> Group:
+    """One more turn of a conversation about everything (training only)."""
+    facts: dict[str, str] = {}
+    history = talk_history(s, facts)
+    return Group("talk", effort, [talk_item(s, effort, dict(facts)) for _ in range(n)], history=history,
+                 instructions=instructions(s, 0.3))
 
 
 INSTRUCTIONS = ["You are a helpful assistant.", "Be brief.", "Answer in English.", "Answer the question.", "Be polite.",
@@ -310,9 +392,15 @@ def make_group(task: str, s: Source, effort: str, items: int, max_tokens: int = 
         return lookups.lookup_group(s, effort, items, max_tokens)
     if task == "columns":
         return lookups.two_column_group(s, effort, items, min(max_tokens, 600))
-    makers = {"sums": arithmetic_group, "memory": memory_group, "chat": chat.chat_group, "calls": calls.call_group,
+    import agents
+    import forms
+    makers = {"sums": arithmetic_group, "products": product_group, "memory": memory_group, "chat": chat.chat_group,
+              "talk": talk_group, "forms": forms.form_group, "agents": agents.agent_group, "calls": calls.call_group,
               "two_calls": calls.two_call_group, "schemas": schemas.schema_group}
-    return makers[task](s, effort, items)
+    group = makers[task](s, effort, items)
+    if not s.test and task in ("calls", "two_calls", "schemas", "forms") and not group.history and s.chance(0.12):
+        group.history = talk_history(s, {})
+    return group
 
 
-TASKS = ("sums", "memory", "lookups", "calls", "two_calls", "schemas", "chat")
+TASKS = ("sums", "products", "memory", "lookups", "columns", "calls", "two_calls", "schemas", "forms", "chat")

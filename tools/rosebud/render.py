@@ -33,22 +33,32 @@ def system_text(date: str, effort: str, with_functions: bool) -> str:
             + (CALLS_LINE if with_functions else ""))
 
 
-def type_text(schema: dict, indent: str = "") -> str:
-    """A JSON schema as TypeScript, for the kinds of schema that tools declare here."""
-    kind = schema.get("type")
+def type_text(schema, indent: str = "") -> str:
+    """A JSON schema as TypeScript, as the reference library prints it (no defaults, examples and nullable here)."""
+    if isinstance(schema, dict) and "oneOf" in schema:
+        return "".join(f"\n{indent} | {type_text(v, indent + '   ')}" for v in schema["oneOf"])
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(kind, list):
+        return " | ".join("number" if k == "integer" else k for k in kind) or "any"
     if kind == "object":
-        lines = ["{"]
-        for name, sub in schema.get("properties", {}).items():
-            if sub.get("description"):
-                lines.append(f"{indent}// {sub['description']}")
-            optional = "" if name in schema.get("required", []) else "?"
-            lines.append(f"{indent}{name}{optional}: {type_text(sub, indent + '    ')},")
-        return "\n".join(lines) + f"\n{indent}}}"
+        described = f"{indent}// {schema['description']}\n" if "description" in schema else ""
+        lines = [property_text(name + ("" if name in schema.get("required", []) else "?"), sub, indent)
+                 for name, sub in schema.get("properties", {}).items()]
+        return described + "{\n" + "".join(lines) + indent + "}"
     if kind == "string":
-        return " | ".join(f'"{v}"' for v in schema["enum"]) if schema.get("enum") else "string"
+        return " | ".join(f'"{v}"' for v in schema.get("enum", []) if isinstance(v, str)) or "string"
     if kind == "array":
         return type_text(schema["items"], indent) + "[]" if "items" in schema else "Array<any>"
     return {"integer": "number", "number": "number", "boolean": "boolean"}.get(kind, "any")
+
+
+def property_text(name: str, sub: dict, indent: str) -> str:
+    out = f"{indent}// {sub['title']}\n{indent}//\n" if "title" in sub else ""
+    out += f"{indent}// {sub['description']}\n" if "description" in sub else ""
+    if "oneOf" in sub:
+        variants = "".join(f"{indent} | {type_text(v, indent + '   ')}\n" for v in sub["oneOf"])
+        return out + f"{indent}{name}:\n" + variants + indent + ",\n"
+    return out + f"{indent}{name}: {type_text(sub, indent + '    ')},\n"
 
 
 def tools_text(tools: list[dict]) -> str:
@@ -62,7 +72,7 @@ def tools_text(tools: list[dict]) -> str:
 
 
 def format_text(response_format: dict) -> str:
-    given = response_format["json_schema"]
+    given = response_format.get("json_schema") or {"name": "json_object", "schema": {"type": "object"}}
     description = f"// {given['description']}\n" if given.get("description") else ""
     schema = json.dumps(given["schema"], separators=(",", ":"), ensure_ascii=False)
     return f"# Response Formats\n\n## {given['name']}\n\n{description}{schema}"
@@ -91,7 +101,7 @@ def prefix(group: Group, date: str) -> list[str]:
         for step, result in zip(item.steps[0::2], item.steps[1::2]):
             out += rendered_call(step, result, keep_analysis=False)
         out += [START, "assistant", CHANNEL, "final", MESSAGE, item.steps[-1].final, END]
-    return out + [START, "user", MESSAGE, group.shared]
+    return out + [START, "user"] + ([":" + group.user_name] if group.user_name else []) + [MESSAGE, group.shared]
 
 
 def sampled(output: Output) -> list[str]:
@@ -102,6 +112,15 @@ def sampled(output: Output) -> list[str]:
     name, arguments = output.call
     return thought + [CHANNEL, "commentary", f" to=functions.{name}", " ", CONSTRAIN, "json", MESSAGE,
                       arguments_text(arguments), CALL]
+
+
+def forced(output: Output) -> tuple[list[str], list[str]]:
+    """What a server that forces a call begins, and what the model adds to it. The thought is the model's, but another one."""
+    name, arguments = output.call
+    thought = [CHANNEL, "analysis", MESSAGE, output.analysis, END, START, "assistant"]
+    to = f" to=functions.{name}"
+    header = [CHANNEL, "commentary", to] if output.forced == 1 else [to, CHANNEL, "commentary"]
+    return thought + header + [" ", CONSTRAIN, "json", MESSAGE], [arguments_text(arguments), CALL]
 
 
 def rendered_call(output: Output, result, keep_analysis: bool) -> list[str]:
@@ -123,7 +142,10 @@ def branches(group: Group, keep_analysis: bool) -> list[tuple[list[str], list[st
     for item in group.items:
         prompt = [item.ask, END]
         for i in range(0, len(item.steps), 2):
-            out.append((prompt + [START, "assistant"], sampled(item.steps[i])))
+            step = item.steps[i]
+            begun, added = forced(step) if step.forced else ([], sampled(step))
+            if not step.given:
+                out.append((prompt + [START, "assistant"] + begun, added))
             if i + 1 < len(item.steps):
                 prompt = prompt + rendered_call(item.steps[i], item.steps[i + 1], keep_analysis)
     return out

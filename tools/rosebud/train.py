@@ -124,7 +124,7 @@ def main():
             print(*words, file=log_file, flush=True)
 
     torch.set_float32_matmul_precision("high")
-    model = Model(DRAFT if o.draft_of else ROSEBUD).to(device)
+    model = Model(DRAFT if o.draft_of else ROSEBUD, o.length).to(device)
     if o.start:
         model.load_state_dict(export.load(o.start).state_dict())
     optimizer = Optimizer(model)

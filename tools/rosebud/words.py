@@ -73,8 +73,12 @@ class Source:
                 return w
 
     def keys(self, n: int) -> list[str]:
-        """Distinct keys of a table; in training a tenth of the tables has capitalised ones."""
+        """Distinct keys of a table; in training a tenth of the tables has capitalised ones, and a tenth keys of two words."""
         odd = not self.test and self.chance(0.1)
+        if not self.test and not odd and self.chance(0.12):
+            capital = self.chance(0.5)
+            pair = lambda: (self.word(), self.word())
+            return [" ".join(w.capitalize() if capital else w for w in pair()) for _ in range(n)]
         return [(self.odd() if self.chance(0.5) else self.word().capitalize()) if odd else self.word() for _ in range(n)]
 
     def number(self, low: int, high: int) -> int:
