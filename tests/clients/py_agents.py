@@ -67,13 +67,15 @@ for kind in KINDS:
         for city, value in (("Paris", "4217"), ("Oslo", "805"), ("Rome", "93")):
             result = Runner.run_streamed(agent(kind), f"What is the weather in {city}?", session=session)
             raw = [event.data.type async for event in result.stream_events() if event.type == "raw_response_event"]
-            assert calls_of(result) == [("get_weather", {"location": city})], calls_of(result)
-            assert value in result.final_output and raw.count("response.completed") == 2, (result.final_output, raw)
-            assert kinds_of(result) == ["reasoning_item", "tool_call_item", "tool_call_output_item", "reasoning_item",
-                                        "message_output_item"], kinds_of(result)
+            calls = calls_of(result)
+            # A small model may ask twice.
+            assert calls and all(call == ("get_weather", {"location": city}) for call in calls), calls
+            assert value in result.final_output and raw.count("response.completed") == len(calls) + 1, (result.final_output, raw)
+            assert kinds_of(result) == ["reasoning_item", "tool_call_item", "tool_call_output_item"] * len(calls) + [
+                "reasoning_item", "message_output_item"], kinds_of(result)
         items = await session.get_items()
         ids = [item["call_id"] for item in items if item.get("type") == "function_call"]
-        assert len(set(ids)) == 3, ids
+        assert len(set(ids)) == len(ids) >= 3, ids
 
     async def output_type(kind=kind):
         result = await Runner.run(agent(kind, tools=[], output_type=Person), "Fill in the record. name: Anna, age: 42.")
