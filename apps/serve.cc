@@ -29,6 +29,7 @@ struct ServeOptions {
   std::vector<std::string> names;  // empty = the folder's
   std::string access_log = "-";
   int drain_seconds = 30;
+  ResponseStoreLimits responses;
   bool demo = false;
   bool port_given = false;
 };
@@ -126,7 +127,7 @@ Result<bool> Serve(const ServeOptions& options) {
     ROSE_ASSIGN_OR_RETURN(model.grammars, GrammarCompiler::Create(*model.tokenizer));
   }
   const ApiContext context = MakeContext(model, options);
-  service.SetReady(*model.engine, context);
+  service.SetReady(*model.engine, context, options.responses);
   serving = true;
   std::fprintf(stderr, "%s\nrose %s serves '%s' at %s (Ctrl-C stops)\n", model.summary.c_str(),
                ROSE_VERSION, context.models.front().c_str(),
@@ -174,6 +175,22 @@ void AddHttpOptions(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
 }
 
+void AddStoreOptions(CLI::App& command, ResponseStoreLimits& limits) {
+  command
+      .add_option("--stored-responses", limits.count,
+                  "Answers of /v1/responses that can be asked for again or continued; 0 for none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->capture_default_str();
+  command.add_option("--stored-responses-memory", limits.bytes, "Memory for them, such as 256M")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->default_str("256M");
+  command
+      .add_option("--stored-responses-seconds", limits.idle_seconds,
+                  "How long one is kept since it was last used")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void AddServe(CLI::App& app, int& exit_code) {
@@ -182,6 +199,7 @@ void AddServe(CLI::App& app, int& exit_code) {
       app.add_subcommand("serve", "Serve a model over HTTP, with the API of OpenAI");
   AddServingOptions(*command, options->model);
   AddHttpOptions(*command, *options);
+  AddStoreOptions(*command, options->responses);
   command
       ->add_option("--max-running", options->model.engine.max_running, "Answers computed at a time")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))

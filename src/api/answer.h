@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ class Answer {
  public:
   virtual ~Answer() = default;
 
+  // The engine has all requests; `cancel` cancels them, on the thread of all other calls.
+  virtual void Started(std::function<void()> /*cancel*/) {}
   // Stream: what is sent before the first token.
   virtual void Begin(std::vector<StreamEvent>&) {}
   // News of request `index`. If the call streams, appends the events that follow from it, a failure
@@ -50,7 +53,8 @@ class Answer {
 
   // Stream, once done: what closes it.
   virtual void Finish(std::vector<StreamEvent>& events) = 0;
-  // No stream, once done and not failed: the body of the response.
+  // No stream, once done and not failed: the body of the response. Of a detached call also what it
+  // answers at once.
   virtual std::string Body() const = 0;
 
   // For the log: tokens over all requests so far.
@@ -64,6 +68,7 @@ struct PreparedCall {
   bool stream = false;
   std::vector<Request> requests;  // without on_event; at least one
   std::unique_ptr<Answer> answer;
+  bool detached = false;  // it goes on without its client, who can ask for it later
 };
 
 using Prepared = std::variant<PreparedCall, ApiError>;

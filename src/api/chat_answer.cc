@@ -32,6 +32,8 @@ struct Message {
       case ChoiceDelta::Kind::kArguments:
         calls[delta.call].arguments += delta.text;
         return;
+      case ChoiceDelta::Kind::kClosed:
+        return;
     }
   }
 };
@@ -65,6 +67,8 @@ void WriteDelta(JsonWriter& json, const ChoiceDelta& delta) {
       json.Key("index").Integer(delta.call);
       json.Key("function").BeginObject().Key("arguments").String(delta.text).EndObject();
       json.EndObject().EndArray();
+      break;
+    case ChoiceDelta::Kind::kClosed:
       break;
   }
   json.EndObject();
@@ -189,6 +193,7 @@ struct ChatAnswer::State {
     if (!std::exchange(choice.role_sent, true))
       events.push_back({Chunk(index, R"({"role":"assistant","content":""})", "null")});
     for (const ChoiceDelta& delta : deltas) {
+      if (delta.kind == ChoiceDelta::Kind::kClosed) continue;  // chat knows no single messages
       std::string text, logprobs = "null";
       JsonWriter json(text);
       WriteDelta(json, delta);

@@ -145,6 +145,7 @@ void ChatChoice::CloseMessage(bool complete) {
   // A function without parameters: the model may leave the body empty, but clients parse JSON.
   if (open_ == Field::kCall && complete && !arguments_seen_)
     Add({.kind = ChoiceDelta::Kind::kArguments, .text = "{}", .call = calls_ - 1});
+  if (open_ != Field::kNone) Add({.kind = ChoiceDelta::Kind::kClosed, .complete = complete});
   open_ = Field::kNone;
 }
 

@@ -17,13 +17,15 @@ namespace rose {
 
 // What a choice says more.
 struct ChoiceDelta {
-  enum class Kind { kReasoning, kContent, kCallOpened, kArguments };
+  // kClosed: nothing more comes of the message. One that a stop string ended is not closed.
+  enum class Kind { kReasoning, kContent, kCallOpened, kArguments, kClosed };
   Kind kind = Kind::kContent;
   int64_t message = 0;  // of which message, counted over the choice; grows
   std::string text;     // kCallOpened: the function's name
   int64_t call = 0;     // kCallOpened, kArguments: the call's index within the choice
   std::string call_id;
   std::vector<std::string> logprobs;  // kContent: entries as JSON, of the tokens of this text
+  bool complete = true;               // kClosed: false if it was cut
 };
 
 class ChatChoice {

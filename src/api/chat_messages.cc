@@ -23,20 +23,6 @@ std::string ReadPart(const JsonValue& json, const std::string& path,
   return "";
 }
 
-std::string ReadContent(FieldReader& message, std::optional<ApiError>& error) {
-  const JsonValue* content = message.Get("content");
-  if (!content) return "";
-  if (content->string()) return *content->string();
-  if (!content->array()) {
-    message.Fail("content", "must be a string or a list of parts");
-    return "";
-  }
-  std::string text;
-  for (size_t i = 0; i < content->array()->size() && !error; ++i)
-    text += ReadPart((*content->array())[i], StrCat(message.PathOf("content"), "[", i, "]"), error);
-  return text;
-}
-
 std::string ReadReasoning(FieldReader& message) {
   for (const char* name : {"reasoning", "reasoning_content", "thinking"}) {
     std::string text = message.String(name);
@@ -94,7 +80,7 @@ ChatMessage ReadMessage(const JsonValue& json, const std::string& path, CallName
   FieldReader message(json, path, error);
   if (error) return out;
   const std::string role = message.String("role");
-  out.content = ReadContent(message, error);
+  out.content = ReadContent(message, "content", error);
   out.has_content = message.Get("content") != nullptr;
   if (role == "system") {
     out.role = Role::kSystem;
@@ -120,6 +106,21 @@ ChatMessage ReadMessage(const JsonValue& json, const std::string& path, CallName
 }
 
 }  // namespace
+
+std::string ReadContent(FieldReader& fields, std::string_view name,
+                        std::optional<ApiError>& error) {
+  const JsonValue* content = fields.Get(name);
+  if (!content) return "";
+  if (content->string()) return *content->string();
+  if (!content->array()) {
+    fields.Fail(name, "must be a string or a list of parts");
+    return "";
+  }
+  std::string text;
+  for (size_t i = 0; i < content->array()->size() && !error; ++i)
+    text += ReadPart((*content->array())[i], StrCat(fields.PathOf(name), "[", i, "]"), error);
+  return text;
+}
 
 std::vector<ChatMessage> ReadMessages(const JsonValue& body, std::optional<ApiError>& error) {
   std::vector<ChatMessage> out;

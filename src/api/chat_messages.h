@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/field_reader.h"
@@ -15,5 +16,8 @@ namespace rose {
 // thoughts come under, `reasoning` wins over `reasoning_content` over `thinking`. A name of a user
 // is ignored. Failures go to `error`.
 std::vector<ChatMessage> ReadMessages(const JsonValue& body, std::optional<ApiError>& error);
+
+// The text of a field that may be a string, a list of text parts, null or absent.
+std::string ReadContent(FieldReader& fields, std::string_view name, std::optional<ApiError>& error);
 
 }  // namespace rose

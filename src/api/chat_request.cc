@@ -72,7 +72,7 @@ class RequestParser {
     call_.call_required = tools.call_required;
     call_.only_call = std::move(tools.only_call);
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
-    chat.response_format = ReadResponseFormat(body_, error_);
+    chat.response_format = ReadResponseFormat(fields_, "response_format", error_);
     call_.form = FormOf(chat.response_format, "response_format");
     ReadForm(fields_, call_.form);
     chat.date = DateOf(context_, now);

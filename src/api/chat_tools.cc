@@ -25,11 +25,11 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
     return spec;
   }
   const JsonValue* inner = tool.Get("function");
-  if (!inner) {
+  if (!inner && !tool.Get("name")) {
     tool.Fail("function", "is missing");
     return spec;
   }
-  FieldReader function(*inner, tool.PathOf("function"), error);
+  FieldReader function(inner ? *inner : json, inner ? tool.PathOf("function") : path, error);
   if (error) return spec;
   spec.name = function.String("name");
   if (!IsCallable(spec.name))
@@ -46,7 +46,7 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
 // Whether the model may call, given that there are tools.
 bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError>& error) {
   const JsonValue* choice = request.Get("tool_choice");
-  if (!choice) return true;
+  if (!choice || (choice->object() && choice->object()->empty())) return true;
   const std::string* word = choice->string();
   if (word && *word == "none") return false;
   if (word && *word != "auto" && *word != "required") {
@@ -87,12 +87,11 @@ ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error) {
   return fields;
 }
 
-std::optional<ResponseFormat> ReadResponseFormat(const JsonValue& body,
+std::optional<ResponseFormat> ReadResponseFormat(FieldReader& fields, std::string_view name,
                                                  std::optional<ApiError>& error) {
-  FieldReader request(body, "", error);
-  const JsonValue* json = request.Get("response_format");
-  if (!json) return std::nullopt;
-  FieldReader format(*json, "response_format", error);
+  const JsonValue* json = fields.Get(name);
+  if (!json || (json->object() && json->object()->empty())) return std::nullopt;
+  FieldReader format(*json, fields.PathOf(name), error);
   if (error) return std::nullopt;
   const std::string type = format.String("type");
   if (type == "text") return std::nullopt;
@@ -102,11 +101,12 @@ std::optional<ResponseFormat> ReadResponseFormat(const JsonValue& body,
     return std::nullopt;
   }
   const JsonValue* inner = format.Get("json_schema");
-  if (!inner) {
+  if (!inner && !format.Get("schema")) {
     format.Fail("json_schema", "is missing");
     return std::nullopt;
   }
-  FieldReader schema(*inner, "response_format.json_schema", error);
+  FieldReader schema(inner ? *inner : *json,
+                     inner ? format.PathOf("json_schema") : fields.PathOf(name), error);
   if (error) return std::nullopt;
   schema.Bool("strict", false);
   ResponseFormat out{schema.String("name", "response"), schema.String("description"), ""};

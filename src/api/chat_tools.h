@@ -1,7 +1,10 @@
-// Tools, tool_choice and response_format of a chat request (spec E.3).
+// Tools, tool_choice and the format of the answer, of all endpoints that talk (spec E.3, E.8). What
+// describes a function or a schema may stand in the object itself, as the Responses API has it, or
+// one level down in "function" or "json_schema", as Chat Completions has it.
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "api/field_reader.h"
@@ -19,8 +22,9 @@ struct ToolFields {
 // All tools are shown to the model, whichever it must call.
 ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error);
 
-// "text" is none. A schema is shown to the model, not enforced.
-std::optional<ResponseFormat> ReadResponseFormat(const JsonValue& body,
+// The field `name` ("response_format"). "text" is none. A schema is shown to the model, not
+// enforced.
+std::optional<ResponseFormat> ReadResponseFormat(FieldReader& fields, std::string_view name,
                                                  std::optional<ApiError>& error);
 
 }  // namespace rose

@@ -14,6 +14,8 @@
 
 namespace rose {
 
+class ResponseStore;
+
 // The pointers outlive all requests.
 struct ApiContext {
   std::vector<std::string> models;  // served names, at least one; the first is the default
@@ -26,6 +28,7 @@ struct ApiContext {
   std::string fixed_date;  // "YYYY-MM-DD" for the system message; empty = the day (UTC) of `now`
   int64_t max_choices = 128;
   int64_t max_prompt_total = 1 << 22;  // tokens of the prompt times choices
+  ResponseStore* responses = nullptr;  // null: the Responses API stores nothing
   // Random text, new at every call; thread-safe. Empty = RandomHex.
   std::function<std::string()> new_id;
 

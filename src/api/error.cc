@@ -29,7 +29,7 @@ std::string ErrorBody(const ApiError& error) {
   JsonWriter json(out);
   json.BeginObject().Key("error").BeginObject();
   json.Key("message").String(error.message);
-  json.Key("type").String(TypeOf(error.http_status));
+  json.Key("type").String(error.type.empty() ? TypeOf(error.http_status) : error.type);
   json.Key("param").StringOrNull(error.param);
   json.Key("code").StringOrNull(error.code);
   json.EndObject().EndObject();

@@ -10,9 +10,10 @@ namespace rose {
 
 struct ApiError {
   int http_status = 400;
-  std::string message;  // a sentence that says what to do
-  std::string param;    // the field at fault, such as "messages[2].role"; empty = null
-  std::string code;     // such as "context_length_exceeded"; empty = null
+  std::string message;    // a sentence that says what to do
+  std::string param;      // the field at fault, such as "messages[2].role"; empty = null
+  std::string code;       // such as "context_length_exceeded"; empty = null
+  std::string type = {};  // empty: follows from the HTTP status
 };
 
 // {"error": {"message", "type", "param", "code"}}. The type follows from the HTTP status. Valid

@@ -25,6 +25,7 @@ Block::Type TypeOf(ChoiceDelta::Kind kind) {
       return Block::Type::kText;
     case ChoiceDelta::Kind::kCallOpened:
     case ChoiceDelta::Kind::kArguments:
+    case ChoiceDelta::Kind::kClosed:  // has no text: a block ends when the next begins
       break;
   }
   return Block::Type::kToolUse;

@@ -33,6 +33,8 @@ struct ChatMessage {
   std::string content;
   bool has_content = true;  // an assistant message may have calls alone
   std::string reasoning;    // assistant: thoughts before content or calls; empty = none
+  // Assistant: the content is said on the way to a call, though that stands in a later message.
+  bool is_preamble = false;
   std::vector<ToolCall> tool_calls;
   std::string tool_name;  // tool: the function that answered (the API resolves call ids)
 };

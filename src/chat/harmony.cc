@@ -57,7 +57,8 @@ void AddAssistant(const ChatMessage& message, std::vector<HarmonyMessage>& out) 
   // An empty text beside thoughts or calls is how clients write "none".
   if (message.has_content &&
       (!message.content.empty() || (!has_calls && message.reasoning.empty())))
-    out.push_back(Spoken(has_calls ? "commentary" : "final", message.content));
+    out.push_back(
+        Spoken(has_calls || message.is_preamble ? "commentary" : "final", message.content));
   for (const ToolCall& call : message.tool_calls) {
     HarmonyMessage spoken = Spoken("commentary", call.arguments);
     spoken.recipient = "functions." + call.name;

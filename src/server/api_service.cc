@@ -8,7 +8,9 @@
 #include "api/chat_completions.h"
 #include "api/messages.h"
 #include "api/models.h"
+#include "api/responses_answer.h"
 #include "server/exchange.h"
+#include "server/responses.h"
 
 namespace rose {
 namespace {
@@ -45,6 +47,10 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
       {"POST", "/v1/chat/completions", &ApiService::ChatCompletions},
       {"POST", "/v1/messages", &ApiService::Messages},
       {"POST", "/v1/messages/count_tokens", &ApiService::CountMessageTokens},
+      {"POST", "/v1/responses", &ApiService::Responses},
+      {"GET", "/v1/responses/", &ApiService::ResponseById},
+      {"POST", "/v1/responses/", &ApiService::ResponseById},
+      {"DELETE", "/v1/responses/", &ApiService::ResponseById},
   };
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
@@ -73,8 +79,11 @@ void ApiService::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> wri
   (this->*route->handle)(std::move(request), std::move(writer));
 }
 
-void ApiService::SetReady(Engine& engine, ApiContext context) {
+void ApiService::SetReady(Engine& engine, ApiContext context,
+                          const ResponseStoreLimits& responses) {
   ROSE_CHECK(backend_ == nullptr, "ready only once");
+  responses_ = std::make_unique<ResponseStore>(responses);
+  context.responses = responses_.get();
   backend_ = std::make_unique<const Backend>(
       Backend{engine, std::move(context), static_cast<int64_t>(std::time(nullptr))});
   ready_ = backend_.get();
@@ -127,6 +136,23 @@ void ApiService::Model(HttpRequest request, Writer writer) {
 
 void ApiService::ChatCompletions(HttpRequest request, Writer writer) {
   Generate(std::move(request), std::move(writer), &PrepareChatCompletion);
+}
+
+void ApiService::Responses(HttpRequest request, Writer writer) {
+  Generate(std::move(request), std::move(writer), &PrepareResponse);
+}
+
+void ApiService::ResponseById(HttpRequest request, Writer writer) {
+  if (RequireBackend(writer) == nullptr) return;
+  if (request.method == "POST") return CancelResponse(*responses_, request, *writer);
+  if (request.method == "DELETE") return DeleteResponse(*responses_, request, *writer);
+  GetResponse(*responses_, request, std::move(writer));
+}
+
+void ApiService::Stop() {
+  workers_.Stop();
+  // Those that follow a response hold on to their connections.
+  if (responses_) responses_->Clear();
 }
 
 void ApiService::Messages(HttpRequest request, Writer writer) {

@@ -11,6 +11,7 @@
 
 #include "api/answer.h"
 #include "api/context.h"
+#include "api/responses_store.h"
 #include "engine/engine.h"
 #include "server/exchange.h"
 #include "server/http_server.h"
@@ -27,11 +28,11 @@ class ApiService {
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
 
   // Called once, from any thread. `engine` outlives Stop and all answers.
-  void SetReady(Engine& engine, ApiContext context);
+  void SetReady(Engine& engine, ApiContext context, const ResponseStoreLimits& responses = {});
   // /health says 503 from now on; the engine's own draining refuses new requests.
   void StartDraining() { draining_ = true; }
-  // Joins the workers.
-  void Stop() { workers_.Stop(); }
+  // Joins the workers, forgets the stored responses.
+  void Stop();
 
  private:
   struct Route;
@@ -55,11 +56,14 @@ class ApiService {
   void ChatCompletions(HttpRequest request, Writer writer);
   void Messages(HttpRequest request, Writer writer);
   void CountMessageTokens(HttpRequest request, Writer writer);
+  void Responses(HttpRequest request, Writer writer);
+  void ResponseById(HttpRequest request, Writer writer);
   // An endpoint that generates: `prepare` runs on a worker.
   using PrepareCall = Prepared (*)(std::string_view body, const ApiContext& context, int64_t now);
   void Generate(HttpRequest request, Writer writer, PrepareCall prepare,
                 Exchange::ErrorForm error_form = &ErrorResponse);
 
+  std::unique_ptr<ResponseStore> responses_;  // with backend_
   std::unique_ptr<const Backend> backend_;
   std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set
   std::atomic<bool> draining_ = false;

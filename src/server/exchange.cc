@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "server/event_stream.h"
+
 namespace rose {
 namespace {
 
@@ -22,16 +24,6 @@ std::string_view NameOf(FinishReason reason) {
       return "error";
   }
   return "";
-}
-
-// As server-sent events.
-std::string JoinEvents(const std::vector<StreamEvent>& events) {
-  std::string text;
-  for (const StreamEvent& event : events) {
-    if (!event.name.empty()) text.append("event: ").append(event.name).append("\n");
-    text.append("data: ").append(event.data).append("\n\n");
-  }
-  return text;
 }
 
 }  // namespace
@@ -56,6 +48,7 @@ void Exchange::Prepare(const std::function<Prepared()>& prepare) {
 
 void Exchange::Submit(PreparedCall call) {
   stream_ = call.stream;
+  detached_ = call.detached;
   stats_.model = call.model;
   answer_ = std::move(call.answer);
   for (size_t index = 0; index < call.requests.size(); ++index) {
@@ -68,11 +61,14 @@ void Exchange::Submit(PreparedCall call) {
     if (!id.ok()) return Refuse(ErrorFromStatus(id.status()));
     ids_.push_back(*id);
   }
-  if (!stream_) return;
-  HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
-  head.headers.emplace_back("Cache-Control", "no-cache");
-  head.headers.emplace_back("X-Accel-Buffering", "no");  // reverse proxies pass each event on
-  writer_->BeginStream(std::move(head));
+  answer_->Started([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->CancelAll();
+  });
+  if (!stream_) {
+    if (detached_) writer_->Send({.body = answer_->Body()});
+    return;
+  }
+  writer_->BeginStream(EventStreamHead());
   std::vector<StreamEvent> events;
   answer_->Begin(events);
   Write(events);
@@ -106,6 +102,8 @@ void Exchange::Complete() {
   Report();
   if (stream_) {
     writer_->EndStream();
+  } else if (detached_) {
+    return;  // answered long ago
   } else if (failed) {
     writer_->Send(error_form_(*failed));
   } else {
@@ -114,6 +112,7 @@ void Exchange::Complete() {
 }
 
 void Exchange::OnClientLeft() {
+  if (detached_) return;
   if (over_.exchange(true)) return;
   CancelAll();
   if (answer_) {

@@ -25,7 +25,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
            ErrorForm error_form = &ErrorResponse)
       : engine_(engine), writer_(std::move(writer)), error_form_(error_form) {}
 
-  // A client that leaves cancels what runs for it.
+  // A client that leaves cancels what runs for it, unless the call is detached.
   void WatchClient();
   // On a worker: calls `prepare`, then goes on with Submit on the server's thread.
   void Prepare(const std::function<Prepared()>& prepare);
@@ -47,6 +47,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   std::unique_ptr<Answer> answer_;
   bool stream_ = false;
+  bool detached_ = false;
   std::vector<RequestId> ids_;  // by request of the call
   RequestStats stats_;
 };

@@ -161,7 +161,9 @@ void SseReader::Push(std::string_view bytes, const std::function<void(std::strin
   size_t start = 0;
   for (size_t end = 0; (end = held_.find("\n\n", start)) != std::string::npos; start = end + 2) {
     const std::string_view event = std::string_view(held_).substr(start, end - start);
-    if (event.starts_with("data: ")) on_data(event.substr(6));
+    // Its name may stand before the data.
+    const size_t line = event.starts_with("data: ") ? 0 : event.find("\ndata: ");
+    if (line != event.npos) on_data(event.substr(event.find(' ', line) + 1));
   }
   held_.erase(0, start);
 }

@@ -277,6 +277,18 @@ TEST(ChatRequest, ResponseFormatIsShownToTheModel) {
             std::string::npos);
 }
 
+TEST(ChatRequest, ToolsAndSchemasMayBeFlat) {
+  ChatFixture chat;
+  const auto prompt = [&](const char* fields) { return chat.Prompt(chat.Call(fields)); };
+  EXPECT_EQ(prompt(R"("tools":[{"type":"function","name":"f","description":"d"}])"),
+            prompt(R"("tools":[{"type":"function","function":{"name":"f","description":"d"}}])"));
+  EXPECT_EQ(prompt(R"("response_format":{"type":"json_schema","name":"n","schema":{"a":1}})"),
+            prompt(R"("response_format":{"type":"json_schema",)"
+                   R"("json_schema":{"name":"n","schema":{"a":1}}})"));
+  EXPECT_TRUE(chat.ErrorOf(chat.ParseWith(R"("tools":[{"name":"f","parameters":1}])"))
+                  .starts_with("tools[0].parameters: "));
+}
+
 TEST(ChatRequest, OddTextIsTaken) {
   ChatFixture chat;
   const auto prompt = [&](const char* content) {
