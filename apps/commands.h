@@ -19,6 +19,7 @@ void AddLogits(CLI::App& app, int& exit_code);
 void AddGenerate(CLI::App& app, int& exit_code);
 void AddChat(CLI::App& app, int& exit_code);
 void AddServe(CLI::App& app, int& exit_code);
+void AddBatch(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 
 }  // namespace rose

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   rose::AddGenerate(app, exit_code);
   rose::AddChat(app, exit_code);
   rose::AddServe(app, exit_code);
+  rose::AddBatch(app, exit_code);
   rose::AddTokenize(app, exit_code);
   const std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };

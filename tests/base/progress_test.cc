@@ -26,6 +26,9 @@ TEST(Progress, LineHasShareRateAndTimeLeft) {
             "x [############------------]  50%  50.0 MB of 100 MB  2.00 MB/s  25 s left");
   EXPECT_EQ(ProgressLine("x", {.began_at = 0, .done = 7, .total = 7, .seconds = 1}),
             "x [########################] 100%  7 B of 7 B  7 B/s");
+  EXPECT_EQ(
+      ProgressLine("x", {.began_at = 2, .done = 7, .total = 8, .seconds = 2, .unit = "lines"}),
+      "x [#####################---]  87%  7 of 8 lines  2.5/s  0 s left");
   EXPECT_EQ(ProgressLine("x", {}), "x [########################] 100%  0 B of 0 B");
 }
 
