@@ -11,6 +11,7 @@
 #   make quality  how well the shipped model answers, and how often its draft agrees
 #   make schemas  whether answers to random JSON schemas fit them, and hostile schemas are refused
 #   make clients  the OpenAI clients for Python and Node.js, and recorded requests of others, against it
+#   make reference   prompts and parsed answers against the reference library, at random
 #   make format   lay out all sources
 #
 # JOBS=N bounds how many compilers and tests run side by side.
@@ -62,6 +63,11 @@ schemas: build
 clients: build
 	@scripts/setup.sh --clients
 	@.cache/clients/venv/bin/python3 tests/clients/run.py build/rose
+
+reference: build
+	@scripts/setup.sh --reference
+	@tests/quality/harmony_reference.py build/rose \
+	  .cache/reference-venv/lib/python3*/site-packages/openai_harmony/openai_harmony*.so
 
 fuzz: setup-dev
 	$(call configure-and-build,fuzz)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/env.h"
+
 namespace rose {
 namespace {
 
@@ -12,11 +14,15 @@ constexpr std::string_view kBold = "\033[1m";
 constexpr std::string_view kPlain = "\033[0m";
 
 std::string Styled(std::string_view text, std::string_view style, std::FILE* file) {
-  if (isatty(fileno(file)) == 0) return std::string(text);
+  if (!HasStyles(file)) return std::string(text);
   return std::string(style).append(text).append(kPlain);
 }
 
 }  // namespace
+
+bool HasStyles(std::FILE* file) {
+  return isatty(fileno(file)) != 0 && !ReadEnvironment().no_color;
+}
 
 std::string Bold(std::string_view text, std::FILE* file) {
   return Styled(text, kBold, file);
@@ -25,7 +31,8 @@ std::string Dim(std::string_view text, std::FILE* file) {
   return Styled(text, kDim, file);
 }
 
-AnswerPrinter::AnswerPrinter() : is_terminal_(isatty(STDOUT_FILENO) != 0) {}
+AnswerPrinter::AnswerPrinter()
+    : is_terminal_(isatty(STDOUT_FILENO) != 0), has_styles_(HasStyles(stdout)) {}
 
 void AnswerPrinter::Reasoning(std::string_view text) {
   if (!is_terminal_ || text.empty()) return;
@@ -55,12 +62,12 @@ void AnswerPrinter::End() {
 
 void AnswerPrinter::Switch(Part part) {
   if (part == part_) return;
-  if (part_ == Part::kReasoning) std::fputs(std::string(kPlain).c_str(), stdout);
+  if (has_styles_ && part_ == Part::kReasoning) std::fputs(std::string(kPlain).c_str(), stdout);
   // Reasoning and content stand apart by an empty line.
   if (part_ != Part::kNone && part != Part::kNone) {
     std::fputs(at_line_start_ ? "\n" : "\n\n", stdout);
   }
-  if (part == Part::kReasoning) std::fputs(std::string(kDim).c_str(), stdout);
+  if (has_styles_ && part == Part::kReasoning) std::fputs(std::string(kDim).c_str(), stdout);
   part_ = part;
 }
 

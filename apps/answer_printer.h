@@ -1,5 +1,5 @@
-// Shows an answer as it is being written: reasoning dimmed, then the content. Colours only on a
-// terminal; what is no terminal gets the content alone.
+// Shows an answer as it is being written: reasoning dimmed, then the content. Styles only on a
+// terminal and without NO_COLOR; what is no terminal gets the content alone.
 #pragma once
 
 #include <cstdio>
@@ -27,11 +27,14 @@ class AnswerPrinter {
   void Print(std::string_view text);
 
   bool is_terminal_;
+  bool has_styles_;
   Part part_ = Part::kNone;
   bool at_line_start_ = true;
 };
 
-// `text` in bold or dimmed if `file` is a terminal.
+// Whether `file` is a terminal that is to show styles: NO_COLOR is not set.
+bool HasStyles(std::FILE* file);
+// `text` in bold or dimmed, if so.
 std::string Bold(std::string_view text, std::FILE* file);
 std::string Dim(std::string_view text, std::FILE* file);
 

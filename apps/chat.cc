@@ -13,6 +13,7 @@
 #include "answer_printer.h"
 #include "commands.h"
 #include "conversation.h"
+#include "number_options.h"
 #include "serving_model.h"
 #include "signals.h"
 
@@ -94,7 +95,7 @@ Status Chat(const ChatOptions& options) {
   SignalWatcher signals([&](int) {
     Conversation* conversation = current;
     if (conversation != nullptr && conversation->Stop()) return;
-    if (isatty(STDOUT_FILENO) != 0) std::fputs("\033[0m\n", stdout);
+    if (HasStyles(stdout)) std::fputs("\033[0m\n", stdout);
     std::fflush(stdout);
     std::_Exit(conversation == nullptr ? 1 : 0);
   });
@@ -131,7 +132,7 @@ void AddChat(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
   command->add_option("--temperature", options->temperature, "0 always takes the likeliest token")
       ->check(CLI::Range(0.0, 2.0));
-  command->add_option("--seed", options->seed, "The same seed gives the same answer");
+  AddSeed(*command, options->seed);
   command->footer(
       "Examples:\n"
       "  rose chat                           the shipped model\n"

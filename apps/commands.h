@@ -21,5 +21,7 @@ void AddChat(CLI::App& app, int& exit_code);
 void AddServe(CLI::App& app, int& exit_code);
 void AddBatch(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
+void AddRender(CLI::App& app, int& exit_code);
+void AddParse(CLI::App& app, int& exit_code);
 
 }  // namespace rose

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "engine/model_executor.h"
 #include "model_loading.h"
+#include "number_options.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rose {
@@ -162,7 +163,7 @@ void AddSamplingOptions(CLI::App& command, GenerateOptions& options) {
   command.add_option("--presence-penalty", p.presence_penalty)->capture_default_str();
   command.add_option("--frequency-penalty", p.frequency_penalty)->capture_default_str();
   command.add_option("--repetition-penalty", p.repetition_penalty)->capture_default_str();
-  command.add_option("--seed", options.seed, "The same seed gives the same answer");
+  AddSeed(command, options.seed);
 }
 
 }  // namespace
@@ -172,17 +173,16 @@ void AddGenerate(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text or a list of token ids");
   AddModelOptions(*command, options->model);
   command->add_option("TEXT", options->text, "The text to continue, as plain text");
-  command->add_option("--token-ids", options->token_ids, "Token ids to continue, instead of a text")
-      ->delimiter(',');
+  AddNumberList(*command, "--token-ids", options->token_ids,
+                "Token ids to continue, instead of a text");
   command->add_option("--max-tokens", options->max_tokens, "Most tokens to generate")
       ->capture_default_str();
   command->add_option("--min-tokens", options->min_tokens, "No stop id before this many tokens")
       ->capture_default_str();
-  command
-      ->add_option("--stop-ids", options->stop_ids,
-                   "Token ids that end the answer (default: the tokenizer's end tokens for a text, "
-                   "none for token ids)")
-      ->delimiter(',');
+  AddNumberList(
+      *command, "--stop-ids", options->stop_ids,
+      "Token ids that end the answer (default: the tokenizer's end tokens for a text, none "
+      "for token ids)");
   AddSamplingOptions(*command, *options);
   command->add_flag("--json", options->json, "Write {\"token_ids\": [...]} on standard output");
   command->footer(

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/progress.h"
+#include "base/utf8.h"
 #include "checkpoint/resolve.h"
 #include "checkpoint/safetensors.h"
 #include "commands.h"
@@ -132,7 +133,7 @@ void PrintTensors(const Checkpoint& checkpoint) {
   size_t name_width = 6, type_width = 4;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const std::string type = StrCat(DTypeName(tensor.dtype), " ", ShapeToString(tensor.shape));
-    const std::string pattern = Pattern(name);
+    const std::string pattern = Printable(Pattern(name));
     Row& row = rows[{pattern, type}];
     ++row.count;
     row.bytes += StoredBytes(tensor);
@@ -150,7 +151,7 @@ void PrintTensors(const Checkpoint& checkpoint) {
 
 void PrintText(const Inspection& found) {
   const Checkpoint& checkpoint = *found.checkpoint;
-  std::printf("folder        %s\n", checkpoint.folder().c_str());
+  std::printf("folder        %s\n", Printable(checkpoint.folder()).c_str());
   if (found.model) {
     const ModelInfo& info = found.model->info();
     const auto row = [](const char* name, int64_t value) {
@@ -175,7 +176,8 @@ void PrintText(const Inspection& found) {
   PrintTensors(checkpoint);
 }
 
-// An architecture that rose does not have is worth a note only: the headers are still to be seen.
+// The headers of an architecture that rose does not have are still to be seen; that it cannot run
+// is the answer.
 Status RunInspect(const InspectOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
   ROSE_ASSIGN_OR_RETURN(const Inspection found, Inspect(folder));
@@ -186,9 +188,7 @@ Status RunInspect(const InspectOptions& options) {
   }
   std::fflush(stdout);
   if (found.model) return found.resolution.ToStatus(found.checkpoint->folder());
-  if (found.model_status.code() != StatusCode::kUnsupported) return found.model_status;
-  std::fprintf(stderr, "rose: note: %s\n", found.model_status.message().c_str());
-  return Status();
+  return found.model_status;
 }
 
 }  // namespace

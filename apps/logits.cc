@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "model_loading.h"
 #include "models/step_runner.h"
+#include "number_options.h"
 
 namespace rose {
 namespace {
@@ -29,7 +30,7 @@ struct LogitsOptions {
 };
 
 Result<std::vector<int32_t>> ReadTokenIds(const std::string& path, int64_t vocab) {
-  ROSE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, /*max_bytes=*/100'000'000));
+  ROSE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(path, /*max_bytes=*/100'000'000));
   Result<JsonValue> parsed = ParseJson(text);
   if (!parsed.ok()) return InvalidArgument(path, ": ", parsed.status().message());
   const JsonValue::Array* list = parsed->array();
@@ -143,8 +144,8 @@ void AddLogits(CLI::App& app, int& exit_code) {
   AddModelOptions(*command, options->model);
   command->add_option("--token-ids-file", options->token_ids_file, "A JSON list of token ids")
       ->required();
-  command->add_option("--positions", options->positions, "Positions, from 0 (default: the last)")
-      ->delimiter(',');
+  AddNumberList(*command, "--positions", options->positions,
+                "Positions, from 0 (default: the last)");
   command
       ->add_option("--out", options->out,
                    "A safetensors file with F32 \"logits\" [positions, vocab]")

@@ -3,14 +3,17 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <vector>
 
+#include "base/utf8.h"
 #include "commands.h"
 
 namespace rose {
 
 int ReportFailure(const Status& status) {
-  std::fprintf(stderr, "rose: %s\n", status.message().c_str());
+  // Messages may hold names of files and tensors.
+  std::fprintf(stderr, "rose: %s\n", Printable(status.message(), "\n\t").c_str());
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
@@ -37,16 +40,21 @@ int main(int argc, char** argv) {
   rose::AddServe(app, exit_code);
   rose::AddBatch(app, exit_code);
   rose::AddTokenize(app, exit_code);
+  rose::AddRender(app, exit_code);
+  rose::AddParse(app, exit_code);
   const std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {
-    std::fprintf(stderr, "rose: there is no command '%s'; rose --help lists them\n", argv[1]);
+    std::fprintf(stderr, "rose: there is no command '%s'; rose --help lists them\n",
+                 rose::Printable(argv[1]).c_str());
     return 2;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    exit_code = app.exit(error) == 0 ? 0 : 2;
+    std::ostringstream complaint;
+    exit_code = app.exit(error, std::cout, complaint) == 0 ? 0 : 2;
+    std::cerr << rose::Printable(complaint.str(), "\n\t");
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "rose: this is a fault of rose: %s\n", failure.what());
     return 1;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine/model_executor.h"
+#include "engine/validate.h"
 
 namespace rose {
 namespace {
@@ -55,6 +56,25 @@ Result<SamplingParams> ReadDefaults(const std::string& folder) {
   ROSE_RETURN_IF_ERROR(
       ReadNumber(*config, "repetition_penalty", 1e-9, 2, defaults.repetition_penalty));
   return defaults;
+}
+
+// A context that was asked for and cannot be had is refused, not made smaller.
+Status CheckContext(const ServingOptions& options, const ModelInfo& info,
+                    const std::vector<int64_t>& pages) {
+  const int64_t wanted = options.engine.max_context;
+  if (wanted > info.max_positions) {
+    return InvalidArgument("--max-context ", wanted, ": the model has ", info.max_positions,
+                           " positions");
+  }
+  std::vector<PageGroup> groups;
+  for (size_t g = 0; g < pages.size(); ++g)
+    groups.push_back({.window = info.kv.groups[g].window, .pages = pages[g]});
+  const RequestLimits limits{
+      .vocab = info.vocab, .page_size = KvLayout::kPageSize, .groups = groups};
+  const int64_t largest = LargestContext(limits, info.max_positions);
+  if (wanted <= largest) return Status();
+  return InvalidArgument("--max-context ", wanted, ": the KV cache has room for ", largest,
+                         " tokens; give it more --kv-memory");
 }
 
 std::string Megabytes(int64_t bytes) {
@@ -111,6 +131,7 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   const int64_t kv_bytes = KvBytes(options);
   ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
                         PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));
+  ROSE_RETURN_IF_ERROR(CheckContext(options, weights.info(), pages));
   ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(weights, *model.loaded.ops, pages));
   model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
   model.summary = Summary(model, options, kv_bytes);

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "commands.h"
-#include "model_loading.h"
+#include "json_lines.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rose {
@@ -22,21 +22,9 @@ struct TokenizeOptions {
   std::vector<std::string> words;  // texts, or ids with --decode; none = standard input
 };
 
-std::string DecodeValid(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Utf8Stream stream;
-  std::string text = stream.Push(tokenizer.Decode(ids));
-  return text + stream.Finish();
-}
-
 std::vector<int32_t> EncodeText(const TokenizeOptions& options, const Tokenizer& tokenizer,
                                 std::string_view text) {
   return options.special ? tokenizer.EncodeWithSpecials(text) : tokenizer.Encode(text);
-}
-
-// An id outside 32 bits has no token, as any other unknown id: -1 stands for it.
-int32_t NarrowId(int64_t id) {
-  const auto narrow = static_cast<int32_t>(id);
-  return narrow == id ? narrow : -1;
 }
 
 Result<std::string> AnswerLine(const TokenizeOptions& options, const Tokenizer& tokenizer,
@@ -44,22 +32,12 @@ Result<std::string> AnswerLine(const TokenizeOptions& options, const Tokenizer& 
   ROSE_ASSIGN_OR_RETURN(const JsonValue value, ParseJson(line));
   std::string answer;
   if (options.decode) {
-    if (!value.array()) return InvalidArgument("expected a list of token ids");
-    std::vector<int32_t> ids;
-    for (const JsonValue& entry : *value.array()) {
-      const auto id = entry.AsInteger();
-      if (!id) return InvalidArgument("a token id must be a whole number, not ", WriteJson(entry));
-      ids.push_back(NarrowId(*id));
-    }
+    ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokenIdsFromJson(value));
     AppendJsonString(answer, DecodeValid(tokenizer, ids));
     return answer;
   }
   if (!value.string()) return InvalidArgument("expected a JSON string");
-  for (const int32_t id : EncodeText(options, tokenizer, *value.string())) {
-    answer += answer.empty() ? "[" : ", ";
-    answer += std::to_string(id);
-  }
-  return answer.empty() ? "[]" : answer + "]";
+  return TokenIdsToJson(EncodeText(options, tokenizer, *value.string()));
 }
 
 // One JSON value a line in, one out; the first bad line ends it.
@@ -82,26 +60,12 @@ Status AnswerLines(const TokenizeOptions& options, const Tokenizer& tokenizer) {
 
 // `bytes` in quotes: whole printable characters as they are, others as \xNN.
 std::string Quoted(std::string_view bytes) {
-  std::string out = "\"";
-  for (int64_t pos = 0; pos < static_cast<int64_t>(bytes.size());) {
-    const Utf8Char next = DecodeUtf8(bytes, pos);
-    const bool control =
-        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
-    if (next.code_point == '\n') {
-      out += "\\n";
-    } else if (next.state == Utf8Char::State::kValid && !control) {
-      if (next.code_point == '"' || next.code_point == '\\') out += '\\';
-      out += bytes.substr(pos, next.length);
-    } else {
-      for (int i = 0; i < next.length; ++i) {
-        char hex[8];
-        std::snprintf(hex, sizeof hex, "\\x%02X", static_cast<uint8_t>(bytes[pos + i]));
-        out += hex;
-      }
-    }
-    pos += next.length;
+  std::string escaped;
+  for (const char c : bytes) {
+    if (c == '"' || c == '\\' || c == '\n') escaped += '\\';
+    escaped += c == '\n' ? 'n' : c;
   }
-  return out + '"';
+  return '"' + Printable(escaped) + '"';
 }
 
 void PrintTokens(const TokenizeOptions& options, const Tokenizer& tokenizer,
@@ -119,19 +83,12 @@ Status PrintDecoded(const Tokenizer& tokenizer, const std::vector<std::string>& 
   std::vector<int32_t> ids;
   for (const std::string& word : words) {
     const Result<JsonValue> value = ParseJson(word);
-    const auto id = value.ok() ? value->AsInteger() : std::nullopt;
+    const auto id = value.ok() ? TokenIdFromJson(*value) : std::nullopt;
     if (!id) return InvalidArgument("a token id must be a whole number, not \"", word, "\"");
-    ids.push_back(NarrowId(*id));
+    ids.push_back(*id);
   }
   std::printf("%s\n", DecodeValid(tokenizer, ids).c_str());
   return Status();
-}
-
-Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& model) {
-  if (model == "o200k_harmony") return BuiltInTokenizer(model);
-  if (!model.empty()) return LoadTokenizer(model);
-  ROSE_ASSIGN_OR_RETURN(const std::string shipped, FindModelFolder(model));
-  return LoadTokenizer(shipped);
 }
 
 Status RunTokenize(TokenizeOptions options) {

@@ -7,6 +7,7 @@
 #   scripts/setup.sh --dev     also clang 19: format check, fuzzing
 #   scripts/setup.sh --cuda    also a CUDA compiler (no GPU or driver needed)
 #   scripts/setup.sh --clients also the clients of the API that `make clients` runs, and Node.js for them
+#   scripts/setup.sh --reference   also the reference library of the chat format
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive
@@ -16,13 +17,14 @@ fail() {
   exit 1
 }
 
-dev=no cuda=no clients=no
+dev=no cuda=no clients=no reference=no
 for option in "$@"; do
   case "$option" in
     --dev) dev=yes ;;
     --cuda) cuda=yes ;;
+    --reference) reference=yes ;;
     --clients) clients=yes ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "$0"; [ "$option" = --help ] && exit 0 || exit 2 ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0"; [ "$option" = --help ] && exit 0 || exit 2 ;;
   esac
 done
 
@@ -162,3 +164,4 @@ if [ "$clients" = yes ]; then
   [ -x .cache/clients/venv/bin/node ] || rm -f .cache/clients.stamp
   once clients install_clients
 fi
+[ "$reference" = no ] || once reference pip_installs reference .cache/reference-venv

@@ -9,7 +9,7 @@ Environment ReadEnvironment() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  return {.cpu_isa = read("ROSE_CPU_ISA")};
+  return {.cpu_isa = read("ROSE_CPU_ISA"), .no_color = !read("NO_COLOR").empty()};
 }
 
 }  // namespace rose

@@ -1,5 +1,5 @@
-// Every environment variable that the program reads. They are for debugging only; what a user needs
-// is a flag. A command reads them once at its start.
+// Every environment variable that the program reads. rose's own are for debugging only; what a user
+// needs is a flag.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@ struct Environment {
   // ROSE_CPU_ISA: caps the vector instructions of the cpu-fast ops, for tests and measurements:
   // scalar, avx2 or avx512. Empty = what the machine has.
   std::string cpu_isa;
+  // NO_COLOR: not empty = no styles on a terminal (no-color.org).
+  bool no_color = false;
 };
 
 Environment ReadEnvironment();

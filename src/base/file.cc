@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,28 @@ Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
     return InvalidArgument(path, ": has ", bytes.size(), " bytes, more than the ", max_bytes,
                            " that such a file may have");
   return std::string(bytes.begin(), bytes.end());
+}
+
+Result<std::string> ReadFileOrPipe(const std::string& path, int64_t max_bytes) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode)) return ReadFile(path, max_bytes);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return FileError(path, "open");
+  std::string text;
+  char piece[1 << 16];
+  ssize_t size = 0;
+  do {
+    size = ::read(file, piece, sizeof piece);
+    if (size > 0) text.append(piece, static_cast<size_t>(size));
+  } while ((size > 0 || (size < 0 && errno == EINTR)) &&
+           static_cast<int64_t>(text.size()) <= max_bytes);
+  const Status failed = size < 0 ? FileError(path, "read") : Status();
+  ::close(file);
+  if (!failed.ok()) return failed;
+  if (static_cast<int64_t>(text.size()) > max_bytes)
+    return InvalidArgument(path, ": gives more than the ", max_bytes,
+                           " bytes that such a file may have");
+  return text;
 }
 
 std::string PartialName(const std::string& path) {

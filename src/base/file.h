@@ -14,6 +14,9 @@ namespace rose {
 // larger, kIo if it cannot be read.
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
+// The same for what a user names on the command line, which may be a pipe: rose ... <(command).
+Result<std::string> ReadFileOrPipe(const std::string& path, int64_t max_bytes);
+
 // The name under which a file is written before it is complete.
 std::string PartialName(const std::string& path);
 

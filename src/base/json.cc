@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/utf8.h"
+
 namespace rose {
 namespace {
 
@@ -76,11 +78,37 @@ void AppendJsonString(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::string AsciiJson(std::string_view json) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  const auto unit = [&](uint32_t value) {
+    out += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) out += kHex[value >> shift & 15];
+  };
+  for (int64_t pos = 0; pos < static_cast<int64_t>(json.size());) {
+    const Utf8Char next = DecodeUtf8(json, pos);
+    const uint32_t c = next.code_point;
+    if (c >= 0x10000) {
+      unit(0xd800 + ((c - 0x10000) >> 10));
+      unit(0xdc00 + ((c - 0x10000) & 0x3ff));
+    } else if (c >= 0x7f) {
+      unit(c);
+    } else {
+      out += static_cast<char>(c);
+    }
+    pos += next.length;
+  }
+  return out;
+}
+
 std::optional<std::string> CanonicalNumber(std::string_view text) {
   if (text != "-0" && (WholeInteger<int64_t>(text) || WholeInteger<uint64_t>(text)))
     return std::string(text);
   const double value = ToDouble(std::string(text));
-  if (!std::isfinite(value)) return std::nullopt;
+  return std::isfinite(value) ? std::optional(ShortestDouble(value)) : std::nullopt;
+}
+
+std::string ShortestDouble(double value) {
   if (value == 0) return std::signbit(value) ? "-0.0" : "0.0";
 
   // Shortest digits d1d2... and the exponent of 0.d1d2... x 10^point.

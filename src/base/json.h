@@ -61,9 +61,15 @@ Result<JsonValue> ParseJson(std::string_view text, const JsonLimits& limits = {}
 // Appends `text` in quotes. Escapes only ", \ and controls below 0x20.
 void AppendJsonString(std::string& out, std::string_view text);
 
+// A JSON text with every character beyond ASCII as \uXXXX: what is one line stays one line for
+// every reader, whatever it takes for a line end. `json` must be valid.
+std::string AsciiJson(std::string_view json);
+
 // A number in its shortest canonical form: integers of 64 bits as they are, others as the shortest
 // double that reads back: 1.0, 0.00001, 1e-6, 1e16. Outside a double's range there is none.
 std::optional<std::string> CanonicalNumber(std::string_view text);
+// The same for a double, which must be finite.
+std::string ShortestDouble(double value);
 
 // Appends without blanks, numbers in canonical form (one out of range as it was written).
 void AppendJson(std::string& out, const JsonValue& value);

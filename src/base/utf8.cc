@@ -64,4 +64,26 @@ void AppendUtf8(std::string& out, uint32_t code_point) {
   for (int k = tail - 1; k >= 0; --k) out += static_cast<char>(0x80 | (code_point >> 6 * k & 0x3f));
 }
 
+std::string Printable(std::string_view text, std::string_view keep) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (int64_t pos = 0; pos < static_cast<int64_t>(text.size());) {
+    const Utf8Char next = DecodeUtf8(text, pos);
+    const uint32_t c = next.code_point;
+    const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+    const std::string_view bytes = text.substr(pos, next.length);
+    pos += next.length;
+    if (keep.find(bytes[0]) != keep.npos || (next.state == Utf8Char::State::kValid && !control)) {
+      out += bytes;
+      continue;
+    }
+    for (const char byte : bytes) {
+      out += "\\x";
+      out += kHex[static_cast<uint8_t>(byte) >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
 }  // namespace rose

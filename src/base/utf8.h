@@ -24,4 +24,8 @@ bool IsValidUtf8(std::string_view text);
 // Appends a code point; it must be no surrogate and at most 0x10FFFF.
 void AppendUtf8(std::string& out, uint32_t code_point);
 
+// For eyes: \xNN for every byte of a control character (C0, C1, DEL) and of what is no UTF-8, so
+// that text from elsewhere does not steer the terminal. Bytes in `keep` stay, such as "\n".
+std::string Printable(std::string_view text, std::string_view keep = "");
+
 }  // namespace rose

@@ -60,6 +60,8 @@ struct ChatRequest {
   std::optional<ResponseFormat> response_format;
   ReasoningEffort effort = ReasoningEffort::kMedium;
   std::string date;  // "YYYY-MM-DD"; empty = no date line
+  // The last message, a text of the assistant, is left open: the answer goes on in it.
+  bool continue_final = false;
 };
 
 // What an answer must be, beyond what the model makes of it. Thoughts stay free.
@@ -115,10 +117,11 @@ class ChatFormat {
   virtual Result<std::vector<int32_t>> Render(const ChatRequest& request) const = 0;
   // Sampling stops at any of these.
   virtual const std::vector<int32_t>& stop_ids() const = 0;
-  // A parser that starts where Render ends. `tools` are those that were rendered: a call is known
-  // by its recipient, and a declared name may lack the format's prefix. Lives no longer than the
-  // format.
-  virtual std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools) const = 0;
+  // A parser that starts where Render ends, inside a text if that was left open. `tools` are those
+  // that were rendered: a call is known by its recipient, and a declared name may lack the format's
+  // prefix. Lives no longer than the format.
+  virtual std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools,
+                                                bool continue_final = false) const = 0;
   // Masks what breaks the rules, for one answer that starts where Render ends. Headers outside the
   // format's usual forms are masked too. Lives no longer than the format.
   virtual std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const = 0;

@@ -90,6 +90,15 @@ void AddTurn(const ChatMessage& message, std::vector<HarmonyMessage>& out) {
   }
 }
 
+Status CheckContinued(const ChatRequest& request) {
+  const ChatMessage* last = request.messages.empty() ? nullptr : &request.messages.back();
+  const bool says_something = last && last->role == Role::kAssistant && last->has_content &&
+                              (!last->content.empty() || last->reasoning.empty());
+  if (says_something && last->tool_calls.empty()) return Status();
+  return InvalidArgument(
+      "To be continued, the last message must be a text of the assistant without tool calls.");
+}
+
 class Harmony : public ChatFormat {
  public:
   Harmony(const HarmonyIds& ids, const Tokenizer& tokenizer)
@@ -99,12 +108,19 @@ class Harmony : public ChatFormat {
         stop_ids_{ids.return_, ids.call, ids.end_of_text} {}
 
   Result<std::vector<int32_t>> Render(const ChatRequest& request) const override {
-    return RenderHarmony(HarmonyConversation(request), {}, ids_, tokenizer_);
+    HarmonyRenderOptions options;
+    if (request.continue_final) {
+      ROSE_RETURN_IF_ERROR(CheckContinued(request));
+      options.purpose = HarmonyRenderOptions::Purpose::kContinuation;
+    }
+    return RenderHarmony(HarmonyConversation(request), options, ids_, tokenizer_);
   }
   const std::vector<int32_t>& stop_ids() const override { return stop_ids_; }
-  std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools) const override {
-    return std::make_unique<HarmonyParser>(ids_, tokenizer_, tools,
-                                           HarmonyParser::Start::kAssistantHeader);
+  std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools,
+                                        bool continue_final) const override {
+    using Start = HarmonyParser::Start;
+    return std::make_unique<HarmonyParser>(
+        ids_, tokenizer_, tools, continue_final ? Start::kFinalBody : Start::kAssistantHeader);
   }
   std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const override {
     std::call_once(text_made_, [this] {

@@ -14,8 +14,18 @@ bool IsChannel(std::string_view word) {
   return std::find(kChannels.begin(), kChannels.end(), word) != kChannels.end();
 }
 
-bool IsBlank(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
+// Bytes of the white space that `text` starts with, of any script; 0 if there is none.
+size_t BlankLength(std::string_view text) {
+  if (text.empty()) return 0;
+  if (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r')) return 1;
+  for (const std::string_view blank :
+       {"\u0085", "\u00a0", "\u1680", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"})
+    if (text.starts_with(blank)) return blank.size();
+  // U+2000 to U+200A.
+  const bool is_general = text.starts_with("\xe2\x80") && text.size() > 2 &&
+                          static_cast<unsigned char>(text[2]) >= 0x80 &&
+                          static_cast<unsigned char>(text[2]) <= 0x8a;
+  return is_general ? 3 : 0;
 }
 bool IsMarker(char c) {
   return c == kHeaderChannel || c == kHeaderConstrain;
@@ -42,7 +52,7 @@ class Lexer {
       SkipBlanks();
     }
     const size_t start = pos_;
-    while (pos_ < text_.size() && !IsBlank(text_[pos_]) && !IsMarker(text_[pos_]) &&
+    while (pos_ < text_.size() && BlankLength(text_.substr(pos_)) == 0 && !IsMarker(text_[pos_]) &&
            !(pos_ > start && EndsEarly(item.kind, text_[pos_])))
       ++pos_;
     item.text = text_.substr(start, pos_ - start);
@@ -51,7 +61,7 @@ class Lexer {
 
  private:
   void SkipBlanks() {
-    while (pos_ < text_.size() && IsBlank(text_[pos_])) ++pos_;
+    while (const size_t length = BlankLength(text_.substr(pos_))) pos_ += length;
   }
   // A channel ends at what may be a marker in plain text, and a type where its value begins.
   bool EndsEarly(Item::Kind kind, char c) const {

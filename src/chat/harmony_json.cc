@@ -1,6 +1,8 @@
 #include "chat/harmony_json.h"
 
-#include <string>
+#include <utility>
+
+#include "chat/harmony_text.h"
 
 namespace rose {
 namespace {
@@ -108,23 +110,18 @@ Result<HarmonyContent> ContentFromJson(const JsonValue& json) {
   return InvalidArgument("a part's \"type\" must be text, system_content or developer_content.");
 }
 
+Result<Role> GetRole(const JsonValue& json, std::string_view key) {
+  std::optional<std::string> text;
+  ROSE_RETURN_IF_ERROR(GetString(json, key, text));
+  for (const Role role :
+       {Role::kSystem, Role::kDeveloper, Role::kUser, Role::kAssistant, Role::kTool})
+    if (text == RoleName(role)) return role;
+  return InvalidArgument("\"", key, "\" must be system, developer, user, assistant or tool.");
+}
+
 Result<HarmonyMessage> MessageFromJson(const JsonValue& json) {
   HarmonyMessage message;
-  std::optional<std::string> role;
-  ROSE_RETURN_IF_ERROR(GetString(json, "role", role));
-  if (role == "system") {
-    message.role = Role::kSystem;
-  } else if (role == "developer") {
-    message.role = Role::kDeveloper;
-  } else if (role == "user") {
-    message.role = Role::kUser;
-  } else if (role == "assistant") {
-    message.role = Role::kAssistant;
-  } else if (role == "tool") {
-    message.role = Role::kTool;
-  } else {
-    return InvalidArgument("\"role\" must be system, developer, user, assistant or tool.");
-  }
+  ROSE_ASSIGN_OR_RETURN(message.role, GetRole(json, "role"));
   ROSE_RETURN_IF_ERROR(GetString(json, "name", message.name));
   ROSE_RETURN_IF_ERROR(GetString(json, "recipient", message.recipient));
   ROSE_RETURN_IF_ERROR(GetString(json, "channel", message.channel));
@@ -143,6 +140,35 @@ Result<HarmonyMessage> MessageFromJson(const JsonValue& json) {
   return message;
 }
 
+Status GetPurpose(const JsonValue& json, HarmonyRenderOptions& options) {
+  using Purpose = HarmonyRenderOptions::Purpose;
+  std::optional<std::string> text;
+  ROSE_RETURN_IF_ERROR(GetString(json, "for", text));
+  if (!text || text == "completion") {
+    options.purpose = Purpose::kCompletion;
+  } else if (text == "conversation") {
+    options.purpose = Purpose::kConversation;
+  } else if (text == "training") {
+    options.purpose = Purpose::kTraining;
+  } else {
+    return InvalidArgument("\"for\" must be conversation, completion or training, not ", *text,
+                           ".");
+  }
+  return Status();
+}
+
+void AppendMember(std::string& out, std::string_view key, const std::string& value) {
+  out += '"';
+  out += key;
+  out += "\": ";
+  if (value.empty()) {
+    out += "null";
+  } else {
+    AppendJsonString(out, value);
+  }
+  out += ", ";
+}
+
 }  // namespace
 
 Result<std::vector<HarmonyMessage>> HarmonyMessagesFromJson(const JsonValue& messages) {
@@ -155,6 +181,54 @@ Result<std::vector<HarmonyMessage>> HarmonyMessagesFromJson(const JsonValue& mes
     out.push_back(std::move(message).value());
   }
   return out;
+}
+
+Result<HarmonyRendering> HarmonyRenderingFromJson(const JsonValue& json) {
+  HarmonyRendering out;
+  out.options.drop = HarmonyRenderOptions::Drop::kBeforeFirstFinal;
+  if (json.object()) {
+    ROSE_RETURN_IF_ERROR(GetPurpose(json, out.options));
+    if (Get(json, "next_role")) {
+      ROSE_ASSIGN_OR_RETURN(const Role role, GetRole(json, "next_role"));
+      out.options.next_role = RoleName(role);
+    }
+    if (const JsonValue* drop = Get(json, "auto_drop_analysis")) {
+      if (!drop->boolean()) return InvalidArgument("\"auto_drop_analysis\" must be true or false.");
+      if (!*drop->boolean()) out.options.drop = HarmonyRenderOptions::Drop::kNothing;
+    }
+    if (!Get(json, "messages")) return InvalidArgument("\"messages\" is missing.");
+  }
+  ROSE_ASSIGN_OR_RETURN(out.messages,
+                        HarmonyMessagesFromJson(json.object() ? *Get(json, "messages") : json));
+  return out;
+}
+
+std::string HarmonyMessagesToJson(std::span<const ChatEvent> events) {
+  std::string out = "{\"messages\": [", text;
+  bool first = true;
+  for (const ChatEvent& event : events) {
+    switch (event.kind) {
+      case ChatEvent::Kind::kBegin:
+        out += first ? "{" : ", {";
+        first = false;
+        AppendMember(out, "role", event.author);
+        AppendMember(out, "channel", event.channel);
+        AppendMember(out, "recipient", event.recipient);
+        AppendMember(out, "content_type", event.content_type);
+        break;
+      case ChatEvent::Kind::kText:
+        text += event.text;
+        break;
+      case ChatEvent::Kind::kEnd:
+        out += "\"text\": ";
+        AppendJsonString(out, std::exchange(text, {}));
+        out += '}';
+        break;
+      case ChatEvent::Kind::kDropped:
+        break;
+    }
+  }
+  return out + "]}";
 }
 
 }  // namespace rose

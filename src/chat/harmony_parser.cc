@@ -39,11 +39,21 @@ HarmonyParser::HarmonyParser(const HarmonyIds& ids, const Tokenizer& tokenizer,
                              std::span<const ToolSpec> tools, Start start)
     : ids_(ids),
       tokenizer_(tokenizer),
-      state_(start == Start::kAssistantHeader ? State::kHeader : State::kBetween) {
+      state_(start == Start::kAssistantHeader   ? State::kHeader
+             : start == Start::kBetweenMessages ? State::kBetween
+                                                : State::kBody),
+      continues_(start == Start::kFinalBody) {
   for (const ToolSpec& tool : tools) tool_names_.insert(tool.name);
 }
 
+void HarmonyParser::BeginContinued(std::vector<ChatEvent>& events) {
+  if (!std::exchange(continues_, false)) return;
+  events.push_back(BeginEvent({.channel = "final"}));
+  target_ = events.back().target;
+}
+
 void HarmonyParser::Push(int32_t token, std::vector<ChatEvent>& events) {
+  BeginContinued(events);
   switch (state_) {
     case State::kBetween:
       return PushBetween(token, events);
@@ -55,6 +65,7 @@ void HarmonyParser::Push(int32_t token, std::vector<ChatEvent>& events) {
 }
 
 void HarmonyParser::Finish(std::vector<ChatEvent>& events) {
+  BeginContinued(events);
   if (state_ == State::kBody) {
     EndBody(false, events);
   } else {

@@ -16,6 +16,7 @@ class HarmonyParser : public ChatParser {
   enum class Start {
     kAssistantHeader,  // the prompt ended with "<|start|>assistant"
     kBetweenMessages,  // the stream brings its own <|start|>
+    kFinalBody,        // the prompt ended inside the body of a message on "final"
   };
 
   // `tokenizer` outlives the parser.
@@ -42,10 +43,14 @@ class HarmonyParser : public ChatParser {
   void EmitDropped(std::string text, std::vector<ChatEvent>& events);
   ChatEvent BeginEvent(const HarmonyHeader& header) const;
 
+  // The message that the prompt left open, once there is news.
+  void BeginContinued(std::vector<ChatEvent>& events);
+
   const HarmonyIds ids_;
   const Tokenizer& tokenizer_;
   std::set<std::string, std::less<>> tool_names_;
   State state_;
+  bool continues_ = false;     // inside a message whose begin is still to be said
   bool names_author_ = false;  // the open header began with <|start|>
   int64_t header_tokens_ = 0;
   std::string text_;   // of the open header, or between messages

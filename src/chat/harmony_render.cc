@@ -45,7 +45,8 @@ class Renderer {
   Renderer(const HarmonyIds& ids, const Tokenizer& tokenizer, bool has_functions)
       : ids_(ids), tokenizer_(tokenizer), has_functions_(has_functions) {}
 
-  Status Message(const HarmonyMessage& message) {
+  // Up to the end of the body.
+  Status OpenMessage(const HarmonyMessage& message) {
     tokens_.push_back(ids_.start);
     if (message.role == Role::kTool) {
       if (!message.name) return InvalidArgument("A tool message needs the name of its tool.");
@@ -63,6 +64,11 @@ class Renderer {
     tokens_.push_back(ids_.message);
     for (const HarmonyContent& content : message.content)
       ROSE_RETURN_IF_ERROR(Content(message.role, content));
+    return Status();
+  }
+
+  Status Message(const HarmonyMessage& message) {
+    ROSE_RETURN_IF_ERROR(OpenMessage(message));
     const bool is_call = message.role == Role::kAssistant && message.recipient;
     tokens_.push_back(is_call ? ids_.call : ids_.end);
     return Status();
@@ -139,11 +145,14 @@ Result<std::vector<int32_t>> RenderHarmony(std::span<const HarmonyMessage> messa
                                            const HarmonyIds& ids, const Tokenizer& tokenizer) {
   using Purpose = HarmonyRenderOptions::Purpose;
   Renderer renderer(ids, tokenizer, DeclaresFunctions(messages));
-  const size_t drop_end = DropEnd(messages, options.drop);
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (i < drop_end && messages[i].channel == "analysis") continue;
-    ROSE_RETURN_IF_ERROR(renderer.Message(messages[i]));
+  const bool leaves_open = options.purpose == Purpose::kContinuation && !messages.empty();
+  const auto closed = messages.first(messages.size() - (leaves_open ? 1 : 0));
+  const size_t drop_end = DropEnd(closed, options.drop);
+  for (size_t i = 0; i < closed.size(); ++i) {
+    if (i < drop_end && closed[i].channel == "analysis") continue;
+    ROSE_RETURN_IF_ERROR(renderer.Message(closed[i]));
   }
+  if (leaves_open) ROSE_RETURN_IF_ERROR(renderer.OpenMessage(messages.back()));
   std::vector<int32_t>& tokens = renderer.tokens();
   if (options.purpose == Purpose::kCompletion) {
     tokens.push_back(ids.start);

@@ -27,6 +27,9 @@ struct HarmonyRenderOptions {
     kConversation,
     kCompletion,  // and then <|start|> and `next_role`
     kTraining,    // a last message of the assistant on "final" ends with <|return|>
+    // The last message has no end, so that it can be gone on with. It is none of the answers that
+    // decide which thoughts are left out.
+    kContinuation,
   };
   // Which thoughts (messages on "analysis") are left out.
   enum class Drop {

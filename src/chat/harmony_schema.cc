@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "chat/harmony_number.h"
+
 namespace rose {
 namespace {
 
@@ -67,13 +69,15 @@ std::string UnionType(const JsonValue::Array& variants, const std::string& inden
 
 std::string TypeList(const JsonValue::Array& names) {
   std::string out;
+  bool any = true;
   for (const JsonValue& name : names) {
     const std::string* text = name.string();
     if (!text) continue;
-    if (!out.empty()) out += " | ";
+    if (!any) out += " | ";
+    any = false;
     out += *text == "integer" ? "number" : *text;
   }
-  return out.empty() ? "any" : out;
+  return any ? "any" : out;
 }
 
 std::string StringType(const JsonValue& schema) {
@@ -177,26 +181,12 @@ std::string Type(const JsonValue& schema, const std::string& indent) {
   return "any";
 }
 
-// Recursion as above.
-bool NumbersFit(const JsonValue& value) {
-  if (const auto* number = value.number()) return CanonicalNumber(number->text).has_value();
-  if (const auto* items = value.array()) {
-    for (const JsonValue& item : *items)
-      if (!NumbersFit(item)) return false;
-  }
-  if (const auto* members = value.object()) {
-    for (const auto& [key, member] : *members)
-      if (!NumbersFit(member)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Result<std::string> SchemaToType(const JsonValue& schema) {
-  if (!NumbersFit(schema))
-    return InvalidArgument("A number in the schema is too large for a double.");
-  return Type(schema, "");
+  const auto read = WithReferenceNumbers(schema);
+  if (!read) return InvalidArgument("A number in the schema is too large for a double.");
+  return Type(*read, "");
 }
 
 }  // namespace rose

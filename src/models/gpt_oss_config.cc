@@ -41,10 +41,30 @@ constexpr const char* kRopeKeys[] = {"rope_type",        "type",
                                      "truncate",         "original_max_position_embeddings",
                                      "attention_factor", "partial_rotary_factor"};
 
+// What the lengths say of one another.
+void CheckRopeLengths(ConfigReader& top, const GptOssConfig& config) {
+  const RopeConfig& r = config.rope;
+  if (top.Has("initial_context_length") &&
+      top.Integer("initial_context_length", 1, kMaxSize) != r.original_context) {
+    top.Fault("initial_context_length",
+              StrCat("but original_max_position_embeddings is ", r.original_context));
+  }
+  const double reach = static_cast<double>(r.original_context) * r.factor;
+  if (static_cast<double>(config.max_positions) > reach) {
+    top.Fault("max_position_embeddings",
+              StrCat("but original_max_position_embeddings times factor is ", reach));
+  }
+}
+
 // rope_scaling + rope_theta, or rope_parameters, which holds both.
 Status ReadHfRope(const boost::json::object& config, GptOssConfig& out) {
   ConfigReader top(config);
   const char* name = top.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (top.Has("rope_parameters") && top.Has("rope_scaling") &&
+      config.at("rope_parameters") != config.at("rope_scaling")) {
+    top.Fault("rope_scaling", "but rope_parameters says something else; keep one of them");
+    return top.status();
+  }
   // NOTE: no silent plain RoPE: a model trained with YaRN would only fail on long prompts.
   if (!top.Has(name)) {
     top.Fault(name,
@@ -71,6 +91,13 @@ Status ReadHfRope(const boost::json::object& config, GptOssConfig& out) {
   rope.Require("partial_rotary_factor", 1.0, "all dimensions of a head turn");
   RopeConfig& r = out.rope;
   r.theta = rope.Has("rope_theta") ? rope.Positive("rope_theta") : top.Positive("rope_theta");
+  if (rope.Has("rope_type")) rope.Require("type", boost::json::value(type), "rope_type says so");
+  if (rope.Has("rope_theta") && top.Has("rope_theta") && top.Positive("rope_theta") != r.theta)
+    top.Fault("rope_theta", StrCat("but ", name, ".rope_theta is ", r.theta));
+  if (type == "default") {
+    for (const char* key : {"factor", "beta_fast", "beta_slow"})
+      rope.Refuse(key, "the type \"default\" has none; is it \"yarn\"?");
+  }
   if (type == "yarn") {
     r.factor = rope.Positive("factor");
     r.beta_fast = rope.Positive("beta_fast", 32);
@@ -79,6 +106,7 @@ Status ReadHfRope(const boost::json::object& config, GptOssConfig& out) {
     r.truncate = rope.Flag("truncate", true);
   }
   if (r.factor < 1) rope.Fault("factor", "expected a number of at least 1");
+  if (type == "yarn" && rope.status().ok()) CheckRopeLengths(top, out);
   if (r.beta_fast <= r.beta_slow) rope.Fault("beta_fast", "expected more than beta_slow");
   if (r.theta <= 1) top.Fault("rope_theta", "expected a number above 1");
   return rope.status().ok() ? top.status() : rope.status();
@@ -146,6 +174,20 @@ void ReadSizes(ConfigReader& config, GptOssConfig& out) {
   }
 }
 
+// Ids of single tokens, or lists of them. They decide nothing here, but one that the model does not
+// have says that this config belongs to another.
+void CheckTokenIds(const boost::json::object& object, int64_t vocab, ConfigReader& config) {
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (!config.Has(key)) continue;
+    const boost::json::value& value = object.at(key);
+    const boost::json::array one = {value};
+    for (const boost::json::value& id : value.is_array() ? value.get_array() : one) {
+      const bool is_id = id.is_int64() && id.get_int64() >= 0 && id.get_int64() < vocab;
+      if (!is_id) config.Fault(key, StrCat("expected token ids from 0 to ", vocab - 1));
+    }
+  }
+}
+
 }  // namespace
 
 Result<GptOssConfig> ParseGptOssConfig(std::string_view config_json) {
@@ -158,12 +200,16 @@ Result<GptOssConfig> ParseGptOssConfig(std::string_view config_json) {
   GptOssConfig out;
   ConfigReader config(*object);
   ReadSizes(config, out);
+  config.Require("model_type", "gpt_oss", "another family is another model");
+  CheckTokenIds(*object, out.vocab, config);
   config.Require("hidden_act", "silu", "gpt-oss has the clamped SwiGLU");
   config.Require("attention_bias", true, "q, k, v and o have biases");
   config.Require("tie_word_embeddings", false, "the output matrix is its own tensor");
   for (const char* key : kForeignKeys) config.Refuse(key, "gpt-oss has no such part");
   const bool is_original = config.Has("rope_scaling_factor");
   if (is_original) {
+    for (const char* key : {"rope_scaling", "rope_parameters"})
+      config.Refuse(key, "rope_scaling_factor and its like say it already; keep one of them");
     ReadOriginalRope(config, out);
   } else {
     out.max_positions = config.Integer("max_position_embeddings", 1, int64_t{1} << 31);

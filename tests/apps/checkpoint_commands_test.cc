@@ -79,13 +79,13 @@ TEST(InspectCommand, BadFilesEndWithCode2AndASentence) {
   EXPECT_SAYS(Rose(work, "inspect /nonexistent").err, "rose: /nonexistent: no such folder");
 }
 
-TEST(InspectCommand, AnotherArchitectureIsANote) {
+TEST(InspectCommand, AnotherArchitectureIsShownAndRefused) {
   CheckpointFolder work;
   const std::string folder = BadModel(work, RawSafetensors("{}", ""));
   WriteText(folder + "/config.json", R"({"architectures":["OtherForCausalLM"]})");
   const Outcome outcome = Rose(work, "inspect " + folder);
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_SAYS(outcome.err, "rose: note: ");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_SAYS(outcome.out, "tensors       0");
   EXPECT_SAYS(outcome.err, "OtherForCausalLM");
   EXPECT_EQ(Rose(work, "convert " + folder + " --to bf16").exit_code, 2);
 }

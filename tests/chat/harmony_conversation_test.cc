@@ -235,6 +235,47 @@ TEST(HarmonyConversation, AnAnswerMayBeCutShort) {
   EXPECT_EQ(Turns({.messages = {empty}}), thought);
 }
 
+TEST(Case037, ATextIsGoneOnWith) {
+  const ByteTokenizer tokenizer;
+  const auto format = CreateHarmony(tokenizer).value();
+  const std::string before =
+      "<|start|>user<|message|>q<|end|>"
+      "<|start|>assistant<|channel|>final<|message|>F1<|end|><|start|>user<|message|>r<|end|>";
+  ChatRequest request{.messages = {Say(Role::kUser, "q"), Answer("A1", "F1"), Say(Role::kUser, "r"),
+                                   Answer("A2", "The answer is ")},
+                      .continue_final = true};
+  const std::string prompt = Prompt(request);
+  // Its own thoughts stay, as when it was being written.
+  EXPECT_TRUE(prompt.ends_with("<|end|>" + before +
+                               "<|start|>assistant<|channel|>analysis<|message|>A2<|end|>"
+                               "<|start|>assistant<|channel|>final<|message|>The answer is "))
+      << prompt;
+
+  const auto parser = format->NewParser({}, true);
+  std::vector<ChatEvent> events;
+  for (const int32_t id : tokenizer.EncodeWithSpecials("4.<|return|>")) parser->Push(id, events);
+  parser->Finish(events);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].kind, ChatEvent::Kind::kBegin);
+  EXPECT_EQ(events[0].target, ChatEvent::Target::kContent);
+  EXPECT_EQ(events[0].channel, "final");
+  EXPECT_EQ(events[1].text + events[2].text, "4.");
+  EXPECT_TRUE(events[3].complete);
+  // Nothing more came.
+  events.clear();
+  format->NewParser({}, true)->Finish(events);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_FALSE(events[1].complete);
+
+  for (const ChatMessage& last : {Say(Role::kUser, "q"), Answer("t", ""),
+                                  Answer("", "x", {{"c", "f", "{}"}}), ToolAnswer("f", "r")}) {
+    request.messages.back() = last;
+    EXPECT_FALSE(format->Render(request).ok());
+  }
+  request.messages.clear();
+  EXPECT_FALSE(format->Render(request).ok());
+}
+
 TEST(Case024, AnUnknownFamilyIsAStartUpError) {
   EXPECT_EQ(*ChatFormatOf("GptOssForCausalLM"), "harmony");
   EXPECT_FALSE(ChatFormatOf("LlamaForCausalLM").ok());

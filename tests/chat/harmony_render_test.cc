@@ -6,6 +6,7 @@
 
 #include "chat/byte_tokenizer.h"
 #include "chat/harmony_json.h"
+#include "chat/harmony_number.h"
 #include "chat/harmony_schema.h"
 
 namespace rose {
@@ -50,6 +51,35 @@ TEST(HarmonyRender, EqualsTheReferenceInTokens) {
     EXPECT_EQ(*tokens, ids) << name;
   }
   EXPECT_EQ(cases, 288);
+}
+
+// The texts are what openai-harmony 0.0.8 prints as a default.
+TEST(HarmonyRender, ReadsNumbersAsTheReferenceDoes) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0", "0"},
+      {"-0", "-0.0"},
+      {"18446744073709551615", "18446744073709551615"},
+      {"18446744073709551616", "1.8446744073709552e19"},
+      {"-9223372036854775808", "-9223372036854775808"},
+      {"-9223372036854775809", "-9.223372036854776e18"},
+      {"0.1", "0.1"},
+      {"1.50", "1.5"},
+      {"1e-400", "0.0"},
+      {"0e99999999999", "0.0"},
+      {"1e-99999999999", "0.0"},
+      // Not the nearest double.
+      {"6.8723e288", "6.872299999999999e288"},
+      {"1.56635894882251e-288", "1.5663589488225099e-288"}};
+  for (const auto& [in, out] : cases) EXPECT_EQ(ReferenceNumber(in), out) << in;
+  for (const char* in : {"1e309", "1e99999999999", "179769313486231570814527423731704356799e300"})
+    EXPECT_EQ(ReferenceNumber(in), std::nullopt) << in;
+}
+
+TEST(HarmonyRender, ATypeListMayHoldEmptyNames) {
+  const auto type = [](const char* schema) { return *SchemaToType(*ParseJson(schema)); };
+  EXPECT_EQ(type(R"({"type":[""]})"), "");
+  EXPECT_EQ(type(R"({"type":["","integer"]})"), " | number");
+  EXPECT_EQ(type(R"({"type":[1]})"), "any");
 }
 
 TEST(HarmonyRender, RefusesANumberThatNoDoubleHolds) {

@@ -91,6 +91,20 @@ TEST(Case004, ControlTokensEndAName) {
             "a.b({})");
 }
 
+TEST(HarmonyStream, AnyWhiteSpaceParts) {
+  for (const char* blank : {" ", "\t", "\n", "\r\n", "\u0085", "\u00a0", "\u1680", "\u2000",
+                            "\u200a", "\u2028", "\u202f", "\u3000", " \u2003 "}) {
+    const auto parsed = Parse(StrCat("<|channel|>commentary", blank, "to=functions.f", blank,
+                                     "json", blank, "<|message|>{}<|call|>"));
+    EXPECT_EQ(parsed.calls(), "f({})") << blank;
+    EXPECT_EQ(parsed.messages[0].channel, "commentary");
+    EXPECT_EQ(parsed.messages[0].content_type, "json");
+  }
+  // No white space: a zero-width space, a bullet.
+  EXPECT_EQ(Parse("<|channel|>final\u200b<|message|>x").messages[0].channel, "final\u200b");
+  EXPECT_EQ(Parse("<|channel|>final\u2022<|message|>x").messages[0].channel, "final\u2022");
+}
+
 TEST(Case007, TheRecipientDecidesOnAnyChannel) {
   const auto parsed = Parse(
       "<|channel|>analysis<|message|>look<|end|><|start|>assistant<|channel|>analysis "
