@@ -19,6 +19,7 @@
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 JOBS ?= $(shell nproc)
 SECONDS_EACH ?= 60
+SCHEMAS ?= 1000
 
 .PHONY: run test build check asan tsan fuzz cuda quality schemas clients format setup setup-dev headers
 .DEFAULT_GOAL := build
@@ -58,7 +59,7 @@ quality: build
 
 schemas: build
 	@scripts/setup.sh --clients
-	@scripts/schemas.sh
+	@scripts/schemas.sh $(SCHEMAS)
 
 clients: build
 	@scripts/setup.sh --clients

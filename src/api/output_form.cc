@@ -49,7 +49,9 @@ void SetForm(FieldReader& fields, const std::string& path, std::string_view kind
 
 class Compiling {
  public:
-  Compiling(FieldReader& fields, const ApiContext& context) : fields_(fields), context_(context) {}
+  Compiling(FieldReader& fields, const ApiContext& context) : fields_(fields), context_(context) {
+    if (context.grammars != nullptr) deadline_ = context.grammars->NewDeadline();
+  }
 
   // Null after a failure, which `field` is blamed for.
   std::shared_ptr<const Grammar> Compile(const GrammarSource& source, const std::string& field) {
@@ -65,7 +67,7 @@ class Compiling {
   Result<std::shared_ptr<const Grammar>> TryCompile(const GrammarSource& source) {
     if (context_.grammars == nullptr)
       return Unsupported("this server was built without structured output");
-    return context_.grammars->Compile(source);
+    return context_.grammars->Compile(source, deadline_);
   }
 
   // For a tool that must be called: the schema if it will do, else any object, else any text.
@@ -81,6 +83,7 @@ class Compiling {
  private:
   FieldReader& fields_;
   const ApiContext& context_;
+  GrammarCompiler::Deadline deadline_;
 };
 
 }  // namespace

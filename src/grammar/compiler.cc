@@ -72,10 +72,14 @@ void GrammarCompiler::MakeVocabulary() {
   changed_.notify_all();
 }
 
-Result<std::shared_ptr<const Grammar>> GrammarCompiler::Compile(const GrammarSource& source) {
+Result<std::shared_ptr<const Grammar>> GrammarCompiler::Compile(const GrammarSource& source,
+                                                                Deadline deadline) {
   ROSE_ASSIGN_OR_RETURN(GrammarSource prepared, Prepare(source));
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return vocabulary_ != nullptr || !vocabulary_status_.ok(); });
+  if (vocabulary_ == nullptr) {  // just after the start
+    changed_.wait(lock, [&] { return vocabulary_ != nullptr || !vocabulary_status_.ok(); });
+    deadline = NewDeadline();
+  }
   ROSE_RETURN_IF_ERROR(vocabulary_status_);
 
   std::string key = KeyOf(prepared);
@@ -99,7 +103,7 @@ Result<std::shared_ptr<const Grammar>> GrammarCompiler::Compile(const GrammarSou
                                           " ms to compile; make it smaller or simpler");
   if (job->given_up && !job->outcome) return too_slow;
   ++job->callers;
-  changed_.wait_for(lock, config_.deadline, [&] { return job->outcome.has_value() || stopped_; });
+  changed_.wait_until(lock, deadline, [&] { return job->outcome.has_value() || stopped_; });
   --job->callers;
   if (job->outcome) return *job->outcome;
   if (job->queued) {

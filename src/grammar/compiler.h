@@ -37,10 +37,16 @@ class GrammarCompiler {
                                                          const GrammarCompilerConfig& config = {});
   ~GrammarCompiler();
 
-  // Waits for the outcome until the deadline. kInvalidArgument says what is wrong with the source
-  // (beyond a limit, not understood, too slow to compile); kUnavailable: too many are waiting.
-  // Outcomes are remembered, failures too.
-  Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source);
+  // Waits for the outcome until `deadline`, by default one that begins now; a request with several
+  // grammars has one for all. kInvalidArgument says what is wrong with the source (beyond a limit,
+  // not understood, too slow to compile); kUnavailable: too many are waiting. Outcomes are
+  // remembered, failures too.
+  using Deadline = std::chrono::steady_clock::time_point;
+  Deadline NewDeadline() const { return std::chrono::steady_clock::now() + config_.deadline; }
+  Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source, Deadline deadline);
+  Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source) {
+    return Compile(source, NewDeadline());
+  }
 
  private:
   using Outcome = Result<std::shared_ptr<const Grammar>>;

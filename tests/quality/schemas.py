@@ -25,6 +25,7 @@ import urllib.request
 
 import jsonschema
 
+FORMATS = jsonschema.Draft202012Validator.FORMAT_CHECKER
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = ("name age city country colour size weight price total count code status kind title note tags items address "
          "street phone email date owner parts level score active visible first last next parent").split()
@@ -241,7 +242,7 @@ def ask(server: Server, index: int, schema: dict, limit: int, temperature: float
         if choice["finish_reason"] == "length":
             jsonschema.Draft202012Validator(relaxed(schema)).validate(begun(text or "") if text else {})
             return "prefix", text or ""
-        jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(json.loads(text or ""))
+        jsonschema.Draft202012Validator(schema, format_checker=FORMATS).validate(json.loads(text or ""))
         return "valid", ""
     except (ValueError, jsonschema.ValidationError) as e:
         if choice["finish_reason"] == "length" and begun(text) is None:
@@ -260,6 +261,8 @@ def run(server: Server, o) -> bool:
         random_refused += outcome == "refused" and not is_golden
         if outcome == "wrong" or (outcome == "refused" and not is_golden):
             print(f"{outcome}: {json.dumps(schema)}\n  {why}", file=sys.stderr)
+        if outcome == "refused" and is_golden:
+            print(f"refused: {why}"[:200], file=sys.stderr)
         if outcome == "prefix":
             cut.append((schema, why))
     for schema, text in cut[:o.show]:
