@@ -183,9 +183,11 @@ void AddBench(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  rose bench decode models/rosebud --users 1,16\n"
       "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
-      "  rose bench ops models/rosebud --rows 1,16,512");
+      "  rose bench ops models/rosebud --rows 1,16,512\n"
+      "  rose bench serve http://127.0.0.1:8000 --concurrency 16");
   AddDecode(*bench, exit_code);
   AddBenchOps(*bench, exit_code);
+  AddBenchServe(*bench, exit_code);
 }
 
 }  // namespace rose

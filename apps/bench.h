@@ -14,5 +14,7 @@ std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
 
 // `rose bench ops` (bench_ops.cc).
 void AddBenchOps(CLI::App& bench, int& exit_code);
+// `rose bench serve` (bench_serve.cc).
+void AddBenchServe(CLI::App& bench, int& exit_code);
 
 }  // namespace rose

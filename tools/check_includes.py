@@ -39,6 +39,7 @@ ALLOWED = {
     "engine": ENGINE,
     "chat": REQUEST | {"tokenizer", "grammar", "chat"},
     "api": REQUEST | {"tokenizer", "grammar", "chat", "api"},
+    "load": BASE | {"load"},
     "server": REQUEST | {"api", "chat", "tokenizer", "server"},
 }
 # Single headers that cross the table, each for a reason.

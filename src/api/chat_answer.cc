@@ -4,6 +4,8 @@
 #include "api/chat_choice.h"
 #include "api/chat_completions.h"
 #include "api/json_writer.h"
+#include "api/logprob_json.h"
+#include "api/usage_json.h"
 
 namespace rose {
 namespace {
@@ -125,12 +127,14 @@ struct ChatAnswer::State {
   };
 
   const ChatCall call;  // without what only the prompt needed
+  const ApiContext& context;
   const int64_t prompt_tokens;
   std::vector<std::unique_ptr<Choice>> choices;
   std::optional<ApiError> failed;
 
-  State(const ChatCall& the_call, const ApiContext& context)
+  State(const ChatCall& the_call, const ApiContext& the_context)
       : call(WithoutPrompt(the_call)),
+        context(the_context),
         prompt_tokens(static_cast<int64_t>(the_call.request.prompt.size())) {
     for (int64_t i = 0; i < call.choices; ++i)
       choices.push_back(std::make_unique<Choice>(Choice{ChatChoice(call, context), {}}));
@@ -142,19 +146,11 @@ struct ChatAnswer::State {
     return sum;
   }
 
-  void WriteUsage(JsonWriter& json) const {
-    const int64_t completion = Sum(&ChatChoice::completion_tokens);
+  Usage UsageNow() const {
     int64_t cached = 0;
     for (const auto& choice : choices) cached = std::max(cached, choice->choice.cached_tokens());
-    json.BeginObject();
-    json.Key("prompt_tokens").Integer(prompt_tokens);
-    json.Key("total_tokens").Integer(prompt_tokens + completion);
-    json.Key("completion_tokens").Integer(completion);
-    json.Key("prompt_tokens_details").BeginObject();
-    json.Key("cached_tokens").Integer(cached).EndObject();
-    json.Key("completion_tokens_details").BeginObject();
-    json.Key("reasoning_tokens").Integer(Sum(&ChatChoice::reasoning_tokens)).EndObject();
-    json.EndObject();
+    return {prompt_tokens, Sum(&ChatChoice::completion_tokens), cached,
+            Sum(&ChatChoice::reasoning_tokens)};
   }
 
   void WriteHead(JsonWriter& json, std::string_view object) const {
@@ -163,9 +159,10 @@ struct ChatAnswer::State {
   }
 
   // One chunk of a choice; `delta` is the JSON of its delta, `logprobs` is null or JSON.
-  std::string Chunk(int64_t index, std::string_view delta, std::string_view logprobs) const {
-    const ChatChoice& choice = choices[index]->choice;
+  std::string Chunk(int64_t index, std::string_view delta, std::string_view logprobs) {
+    ChatChoice& choice = choices[index]->choice;
     const bool last = delta == "{}";
+    const bool is_first = !std::exchange(choices[index]->role_sent, true);
     std::string out;
     JsonWriter json(out);
     WriteHead(json, "chat.completion.chunk");
@@ -177,9 +174,12 @@ struct ChatAnswer::State {
     } else {
       json.Null();
     }
+    if (call.return_token_ids) json.Key("token_ids").Integers(choice.TakeTokenIds());
     json.EndObject().EndArray();
+    if (call.return_token_ids && is_first)
+      json.Key("prompt_token_ids").Integers(call.request.prompt);
     if (call.continuous_usage) {
-      WriteUsage(json.Key("usage"));
+      WriteUsage(json.Key("usage"), UsageNow());
     } else if (call.include_usage) {
       json.Key("usage").Null();
     }
@@ -190,7 +190,7 @@ struct ChatAnswer::State {
   void StreamDeltas(int64_t index, const std::vector<ChoiceDelta>& deltas,
                     std::vector<StreamEvent>& events) {
     Choice& choice = *choices[index];
-    if (!std::exchange(choice.role_sent, true))
+    if (!choice.role_sent)
       events.push_back({Chunk(index, R"({"role":"assistant","content":""})", "null")});
     for (const ChoiceDelta& delta : deltas) {
       if (delta.kind == ChoiceDelta::Kind::kClosed) continue;  // chat knows no single messages
@@ -248,7 +248,7 @@ void ChatAnswer::Finish(std::vector<StreamEvent>& events) {
     JsonWriter json(out);
     s.WriteHead(json, "chat.completion.chunk");
     json.Key("choices").BeginArray().EndArray();
-    s.WriteUsage(json.Key("usage"));
+    WriteUsage(json.Key("usage"), s.UsageNow());
     json.EndObject();
     events.push_back({std::move(out)});
   }
@@ -274,11 +274,30 @@ std::string ChatAnswer::Body() const {
     }
     json.Key("finish_reason").String(choice.choice.finish_reason());
     json.Key("stop_reason").Raw(choice.choice.stop_reason());
+    json.Key("token_ids");
+    if (s.call.return_token_ids) {
+      json.Integers(choice.choice.token_ids());
+    } else {
+      json.Null();
+    }
     json.EndObject();
   }
   json.EndArray();
+  json.Key("prompt_logprobs");
+  if (s.call.request.prompt_logprobs >= 0) {
+    WritePromptLogprobs(json, s.choices[0]->choice.prompt_scores(), s.call.request.prompt_logprobs,
+                        *s.context.tokenizer);
+  } else {
+    json.Null();
+  }
+  json.Key("prompt_token_ids");
+  if (s.call.return_token_ids) {
+    json.Integers(s.call.request.prompt);
+  } else {
+    json.Null();
+  }
   json.Key("service_tier").Null().Key("system_fingerprint").Null();
-  s.WriteUsage(json.Key("usage"));
+  WriteUsage(json.Key("usage"), s.UsageNow());
   json.Key("kv_transfer_params").Null().EndObject();
   return out;
 }

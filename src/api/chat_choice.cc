@@ -28,9 +28,11 @@ void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas)
   if (ended_) return;
   out_ = &deltas;
   cached_tokens_ = std::max(cached_tokens_, event.cached_tokens);
+  prompt_scores_.insert(prompt_scores_.end(), event.prompt.begin(), event.prompt.end());
   for (const SampledToken& token : event.tokens) {
     if (saw_stop_id_ || ended_) break;
     ++completion_tokens_;
+    if (call_.return_token_ids) token_ids_.push_back(token.id);
     saw_stop_id_ = Contains(call_.request.stop_ids, token.id);
     // A stop id of the request's own is not part of the answer.
     if (!saw_stop_id_ || Contains(context_.format->stop_ids(), token.id)) PushToken(token);
@@ -52,7 +54,8 @@ void ChatChoice::PushToken(const SampledToken& token) {
   });
   if (before == Field::kReasoning && !closes) ++reasoning_tokens_;
   if (before == Field::kContent && !closes && call_.request.sampling.logprobs >= 0)
-    held_logprobs_.push_back({content_bytes_, LogprobJson(token, *context_.tokenizer)});
+    held_logprobs_.push_back(
+        {content_bytes_, LogprobJson(token, *context_.tokenizer, call_.tokens_as_ids)});
   Apply(events);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/error.h"
@@ -46,6 +47,11 @@ class ChatChoice {
   int64_t completion_tokens() const { return completion_tokens_; }
   int64_t reasoning_tokens() const { return reasoning_tokens_; }
   int64_t cached_tokens() const { return cached_tokens_; }
+  // With return_token_ids: what was sampled since the call before.
+  std::vector<int32_t> TakeTokenIds() { return std::exchange(token_ids_, {}); }
+  const std::vector<int32_t>& token_ids() const { return token_ids_; }  // not taken yet
+  // With prompt_logprobs: the prompt's tokens from position 1 on.
+  const std::vector<SampledToken>& prompt_scores() const { return prompt_scores_; }
 
  private:
   enum class Field { kNone, kReasoning, kContent, kCall };
@@ -80,6 +86,8 @@ class ChatChoice {
   std::vector<HeldLogprob> held_logprobs_;
   int64_t content_bytes_ = 0;  // given to the stop matcher
 
+  std::vector<int32_t> token_ids_;
+  std::vector<SampledToken> prompt_scores_;
   bool saw_stop_id_ = false;  // nothing after it counts
   int64_t completion_tokens_ = 0, reasoning_tokens_ = 0, cached_tokens_ = 0;
   bool ended_ = false;

@@ -15,10 +15,7 @@
 namespace rose {
 
 // A request, understood.
-struct ChatCall : Generation {
-  bool include_usage = false;     // a last chunk with the usage
-  bool continuous_usage = false;  // usage on every chunk
-};
+struct ChatCall : Generation {};
 
 // Parses and checks a body, renders the prompt, resolves the limits. `now` is in Unix seconds.
 // Every wrong type or range is a 400 that names the field; an unknown model a 404; a prompt or

@@ -6,6 +6,7 @@
 #include "api/chat_tools.h"
 #include "api/field_reader.h"
 #include "api/output_form.h"
+#include "api/token_fields.h"
 
 namespace rose {
 namespace {
@@ -14,17 +15,8 @@ constexpr int64_t kMaxTopLogprobs = 20;
 
 // Fields that would change the answer and are not offered: better refused than ignored. A value
 // that means "off" is fine.
-constexpr const char* kRefused[] = {"functions",
-                                    "audio",
-                                    "prompt_logprobs",
-                                    "allowed_token_ids",
-                                    "bad_words",
-                                    "use_beam_search",
-                                    "truncate_prompt_tokens",
-                                    "echo",
-                                    "documents",
-                                    "continue_final_message",
-                                    "thinking_token_budget"};
+constexpr const char* kRefused[] = {"functions", "audio",     "use_beam_search",
+                                    "echo",      "documents", "continue_final_message"};
 
 bool IsOff(const JsonValue& value) {
   if (value.boolean()) return !*value.boolean();
@@ -43,18 +35,23 @@ class RequestParser {
       for (const char* name : kRefused)
         if (const JsonValue* value = fields_.Get(name); value && !IsOff(*value))
           fields_.Fail(name, "is not supported by this server");
+      if (fields_.Get("truncate_prompt_tokens"))
+        fields_.Fail("truncate_prompt_tokens",
+                     "would cut a conversation inside a message; leave old messages out instead");
       ReadConversation(now);
       ReadSampling(fields_, context_, call_.request.sampling);
       ReadLogprobs();
       ReadChoices(fields_, context_, call_);
       ReadStops(fields_, context_, "stop", call_);
-      ReadStream();
+      ReadStream(fields_, call_);
+      ReadTokenFields(fields_, context_, call_);
     }
     if (!error_) {
       const bool newer = fields_.Get("max_completion_tokens") != nullptr;
       ReadPromptAndLimits(fields_, context_, newer ? "max_completion_tokens" : "max_tokens",
                           "messages", call_);
     }
+    if (!error_) CheckLogprobs();
     if (!error_) Constrain(fields_, context_, call_);
     if (error_) return *error_;
     call_.created = now;
@@ -77,35 +74,43 @@ class RequestParser {
     ReadForm(fields_, call_.form);
     chat.date = DateOf(context_, now);
     call_.include_reasoning = fields_.Bool("include_reasoning", true);
-    ReadEffort();
+    call_.thinking_budget = fields_.Integer("thinking_token_budget", -1, 0, INT64_MAX);
+    ReadTemplateFields();
   }
 
-  void ReadEffort() {
+  // The effort may also come the way templates take it, and so do the tools that the model knows.
+  void ReadTemplateFields() {
     const std::string effort = fields_.String("reasoning_effort");
-    if (!effort.empty()) return SetEffort(fields_, "reasoning_effort", effort, call_.chat);
-    // How templates take it.
+    if (!effort.empty()) SetEffort(fields_, "reasoning_effort", effort, call_.chat);
     const JsonValue* arguments = fields_.Get("chat_template_kwargs");
     if (!arguments) return;
-    FieldReader inner(*arguments, "chat_template_kwargs", error_);
+    FieldReader inner = fields_.Inner(*arguments, "chat_template_kwargs");
     const std::string word = inner.String("reasoning_effort");
-    if (!word.empty()) SetEffort(fields_, inner.PathOf("reasoning_effort"), word, call_.chat);
+    if (!word.empty() && effort.empty())
+      SetEffort(fields_, inner.PathOf("reasoning_effort"), word, call_.chat);
+    const auto* builtin = inner.Array("builtin_tools");
+    for (size_t i = 0; builtin && i < builtin->size(); ++i) {
+      const std::string* name = (*builtin)[i].string();
+      if (!name || (*name != "browser" && *name != "python"))
+        return inner.Fail(StrCat("builtin_tools[", i, "]"), "must be \"browser\" or \"python\"");
+      call_.chat.builtin_tools.push_back(*name);
+    }
   }
 
   void ReadLogprobs() {
     const bool wanted = fields_.Bool("logprobs", false);
-    const int64_t top = fields_.Integer("top_logprobs", 0, 0, kMaxTopLogprobs);
+    int64_t top = fields_.Integer("top_logprobs", 0, -1, kMaxTopLogprobs);
+    if (top < 0) top = context_.vocab;
     if (top > 0 && !wanted) fields_.Fail("top_logprobs", "needs logprobs to be true");
     call_.request.sampling.logprobs = wanted ? static_cast<int>(top) : -1;
   }
 
-  void ReadStream() {
-    call_.stream = fields_.Bool("stream", false);
-    const JsonValue* json = fields_.Get("stream_options");
-    if (!json || (json->object() && json->object()->empty())) return;
-    if (!call_.stream) return fields_.Fail("stream_options", "is only allowed with stream: true");
-    FieldReader options(*json, "stream_options", error_);
-    call_.include_usage = options.Bool("include_usage", false);
-    call_.continuous_usage = options.Bool("continuous_usage_stats", false);
+  void CheckLogprobs() {
+    const Request& request = call_.request;
+    CheckWholeVocabulary(fields_, context_, "top_logprobs", request.sampling.logprobs,
+                         request.max_tokens * call_.choices);
+    CheckWholeVocabulary(fields_, context_, "prompt_logprobs", request.prompt_logprobs,
+                         std::ssize(request.prompt));
   }
 
   const JsonValue& body_;

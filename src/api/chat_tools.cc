@@ -1,6 +1,7 @@
 #include "api/chat_tools.h"
 
 #include <algorithm>
+#include <set>
 
 namespace rose {
 namespace {
@@ -79,8 +80,14 @@ ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error) {
   FieldReader request(body, "", error);
   const auto* tools = request.Array("tools");
   if (tools && tools->size() > kMaxTools) request.Fail("tools", "has more than 1024 entries");
-  for (size_t i = 0; tools && i < tools->size() && !error; ++i)
+  std::set<std::string> names;
+  for (size_t i = 0; tools && i < tools->size() && !error; ++i) {
     fields.tools.push_back(ReadTool((*tools)[i], StrCat("tools[", i, "]"), error));
+    const std::string& name = fields.tools.back().name;
+    if (!names.insert(name).second)
+      request.Fail(StrCat("tools[", i, "].function.name"),
+                   StrCat("\"", name, "\" is the name of an earlier tool"));
+  }
   const bool allowed = ReadChoice(request, fields, error);
   if (!allowed) fields.tools.clear();
   fields.calls_allowed = allowed && !fields.tools.empty();

@@ -30,6 +30,10 @@ class FieldReader {
   // The items of a list; nullptr if absent.
   const JsonValue::Array* Array(std::string_view name);
 
+  // A reader of an object under `name`, with the same error.
+  FieldReader Inner(const JsonValue& object, std::string_view name) const {
+    return FieldReader(object, PathOf(name), error_);
+  }
   // "temperature", "messages[2].role".
   std::string PathOf(std::string_view name) const;
   // The field, named by its path, and then `problem`: "must be a string".

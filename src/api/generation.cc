@@ -47,19 +47,6 @@ void ReadStopIds(FieldReader& fields, const ApiContext& context, std::vector<int
   }
 }
 
-ApiError ContextError(const ApiContext& context, std::string_view name, std::string_view input,
-                      int64_t used, int64_t wanted) {
-  const bool prompt_fits = used < context.max_context;
-  ApiError error{.param = std::string(prompt_fits ? name : input),
-                 .code = "context_length_exceeded"};
-  error.message = StrCat("This model's maximum context length is ", context.max_context,
-                         " tokens. However, the ", input,
-                         (input == "messages" ? " have " : " has "), used, " tokens");
-  if (prompt_fits) error.message += StrCat(" and ", name, " asks for ", wanted);
-  error.message += StrCat(". Shorten the ", input, " or ask for fewer tokens.");
-  return error;
-}
-
 }  // namespace
 
 Request Generation::RequestOf(int64_t index) const {
@@ -82,7 +69,7 @@ void Generation::ForgetPrompt() {
   chat.messages = {};
   chat.response_format.reset();
   for (ToolSpec& tool : chat.tools) tool = {.name = std::move(tool.name)};
-  request.prompt = {};
+  if (!return_token_ids) request.prompt = {};
 }
 
 void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out) {
@@ -132,6 +119,16 @@ void ReadStops(FieldReader& fields, const ApiContext& context, std::string_view 
   ReadStopIds(fields, context, out.request.stop_ids);
 }
 
+void ReadStream(FieldReader& fields, Generation& out) {
+  out.stream = fields.Bool("stream", false);
+  const JsonValue* json = fields.Get("stream_options");
+  if (!json || (json->object() && json->object()->empty())) return;
+  if (!out.stream) return fields.Fail("stream_options", "is only allowed with stream: true");
+  FieldReader options = fields.Inner(*json, "stream_options");
+  out.include_usage = options.Bool("include_usage", false);
+  out.continuous_usage = options.Bool("continuous_usage_stats", false);
+}
+
 void SetEffort(FieldReader& fields, const std::string& path, std::string_view effort,
                ChatRequest& out) {
   if (effort == "low") {
@@ -145,6 +142,19 @@ void SetEffort(FieldReader& fields, const std::string& path, std::string_view ef
 
 std::string DateOf(const ApiContext& context, int64_t now) {
   return context.fixed_date.empty() ? UtcDate(now) : context.fixed_date;
+}
+
+ApiError ContextError(const ApiContext& context, std::string_view name, std::string_view input,
+                      int64_t used, int64_t wanted) {
+  const bool prompt_fits = used < context.max_context;
+  ApiError error{.param = std::string(prompt_fits ? name : input),
+                 .code = "context_length_exceeded"};
+  error.message = StrCat("This model's maximum context length is ", context.max_context,
+                         " tokens. However, the ", input,
+                         (input == "messages" ? " have " : " has "), used, " tokens");
+  if (prompt_fits) error.message += StrCat(" and ", name, " asks for ", wanted);
+  error.message += StrCat(". Shorten the ", input, " or ask for fewer tokens.");
+  return error;
 }
 
 void ReadPromptAndLimits(FieldReader& fields, const ApiContext& context, std::string_view name,

@@ -32,6 +32,10 @@ struct Generation {
   Request request;   // without on_event
   int64_t choices = 1;
   bool stream = false;
+  bool include_usage = false;     // a stream's last chunk is the usage
+  bool continuous_usage = false;  // usage on every chunk
+  bool return_token_ids = false;  // of prompt and answer
+  bool tokens_as_ids = false;     // logprobs name a token "token_id:17"
   bool include_reasoning = true;
   bool calls_allowed = false;     // tools are declared and tool_choice is not "none"
   bool call_required = false;     // tool_choice "required"
@@ -40,6 +44,7 @@ struct Generation {
   bool include_stop = false;      // the answer shows the stop string that ended it
   std::vector<std::string> stop;  // stop strings, none empty
   std::optional<AnswerForm> form;
+  int64_t thinking_budget = -1;  // tokens of thoughts; -1 = no limit of their own
   // Makes a choice's constraint (Constrain in output_form.h); empty = none.
   std::function<std::shared_ptr<TokenConstraint>()> new_constraint;
 
@@ -62,12 +67,18 @@ void ReadChoices(FieldReader& fields, const ApiContext& context, Generation& out
 // Stop strings under `name` ("stop"), include_stop_str_in_output, stop_token_ids, ignore_eos.
 void ReadStops(FieldReader& fields, const ApiContext& context, std::string_view name,
                Generation& out);
+// `stream`, and `stream_options` for it.
+void ReadStream(FieldReader& fields, Generation& out);
 // A word for the reasoning effort that was given as field `path`.
 void SetEffort(FieldReader& fields, const std::string& path, std::string_view effort,
                ChatRequest& out);
 // The day that the system message names.
 std::string DateOf(const ApiContext& context, int64_t now);
 
+// The 400 with code "context_length_exceeded": `used` tokens are in the prompt, whose field is
+// `input`, and field `name` asks for `wanted` more.
+ApiError ContextError(const ApiContext& context, std::string_view name, std::string_view input,
+                      int64_t used, int64_t wanted);
 // Renders out.chat and reads the limits, which depend on the prompt's length: the most tokens to
 // generate under `name`, absent = all that fit, and min_tokens. `input` names the messages' field,
 // for the 400 with code "context_length_exceeded".

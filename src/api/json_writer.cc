@@ -44,6 +44,12 @@ JsonWriter& JsonWriter::Integer(int64_t value) {
   return Raw(std::to_string(value));
 }
 
+JsonWriter& JsonWriter::Integers(const std::vector<int32_t>& values) {
+  BeginArray();
+  for (const int32_t value : values) Integer(value);
+  return EndArray();
+}
+
 JsonWriter& JsonWriter::Float(float value) {
   ROSE_CHECK(std::isfinite(value), "JSON has no ", value);
   char buffer[32];

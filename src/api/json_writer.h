@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rose {
 
@@ -22,6 +23,7 @@ class JsonWriter {
   // Must be finite.
   JsonWriter& Float(float value);
   JsonWriter& Bool(bool value) { return Raw(value ? "true" : "false"); }
+  JsonWriter& Integers(const std::vector<int32_t>& values);
   JsonWriter& Null() { return Raw("null"); }
   // A value that is JSON already.
   JsonWriter& Raw(std::string_view json);

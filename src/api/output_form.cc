@@ -120,7 +120,8 @@ void Constrain(FieldReader& fields, const ApiContext& context, Generation& out) 
   const bool forced = out.call_required || !out.only_call.empty();
   Compiling compiling(fields, context);
   auto rules = std::make_shared<OutputRules>();
-  bool constrained = forced || out.form;
+  rules->thinking_budget = out.thinking_budget;
+  bool constrained = forced || out.form || out.thinking_budget >= 0;
   if (!out.calls_allowed) rules->calls = OutputRules::Calls::kForbidden;
   if (forced) rules->calls = OutputRules::Calls::kRequired;
   if (out.form && !forced) rules->content = compiling.Compile(out.form->source, out.form->field);

@@ -57,6 +57,9 @@ enum class ReasoningEffort { kLow, kMedium, kHigh };
 struct ChatRequest {
   std::vector<ChatMessage> messages;
   std::vector<ToolSpec> tools;
+  // Tools that the model knows by training and that are only named: "browser", "python". Calls of
+  // them are thoughts.
+  std::vector<std::string> builtin_tools;
   std::optional<ResponseFormat> response_format;
   ReasoningEffort effort = ReasoningEffort::kMedium;
   std::string date;  // "YYYY-MM-DD"; empty = no date line
@@ -78,6 +81,7 @@ struct OutputRules {
   std::shared_ptr<const Grammar> content;  // of the final message; null = any text
   Calls calls = Calls::kFree;
   std::vector<Tool> tools;
+  int64_t thinking_budget = -1;  // tokens of thoughts, then they end; -1 = as many as it likes
 };
 
 // What a token stream says, piece by piece. Text is valid UTF-8.

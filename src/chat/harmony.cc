@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "chat/harmony_builtin.h"
 #include "chat/harmony_constraint.h"
 #include "chat/harmony_parser.h"
 #include "chat/harmony_render.h"
@@ -23,6 +24,12 @@ HarmonyMessage SystemMessage(const ChatRequest& request) {
   system.knowledge_cutoff = kKnowledgeCutoff;
   if (!request.date.empty()) system.date = request.date;
   system.effort = request.effort;
+  for (const std::string& name : request.builtin_tools) {
+    auto tool = BuiltinTool(name);
+    if (!tool) continue;
+    if (!system.tools) system.tools.emplace();
+    system.tools->emplace(name, std::move(*tool));
+  }
   system.channels = HarmonySystem::Channels{{"analysis", "commentary", "final"}, true};
   return {.role = Role::kSystem, .content = {std::move(system)}};
 }

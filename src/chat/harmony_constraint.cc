@@ -27,7 +27,7 @@ std::vector<uint32_t> TextTokens(const Tokenizer& tokenizer) {
 HarmonyConstraint::HarmonyConstraint(const HarmonyIds& ids, const Tokenizer& tokenizer,
                                      std::shared_ptr<const std::vector<uint32_t>> text,
                                      const OutputRules& rules)
-    : ids_(ids), text_(std::move(text)), places_(1) {
+    : ids_(ids), text_(std::move(text)), thinking_budget_(rules.thinking_budget), places_(1) {
   BuildHeaders(tokenizer, rules);
 }
 
@@ -56,6 +56,7 @@ void HarmonyConstraint::BuildHeaders(const Tokenizer& tokenizer, const OutputRul
   chain(between_decided, decided);
 
   const int thoughts = AddBody(nullptr, ids_.end, between_decided);
+  bodies_[thoughts].is_thoughts = true;
   AddHeader(0, {channel, text("analysis"), message}, thoughts);
   for (const int root : {0, decided}) {
     if (rules.calls != OutputRules::Calls::kRequired) {
@@ -116,7 +117,9 @@ Result<std::span<const uint32_t>> HarmonyConstraint::Allowed(std::span<const int
   }
   const Body& body = bodies_[place.index];
   bool may_end = true;
-  if (body.grammar == nullptr) {
+  if (body.is_thoughts && thinking_budget_ >= 0 && place.thoughts >= thinking_budget_) {
+    mask_.assign(text_->size(), 0);
+  } else if (body.grammar == nullptr) {
     mask_ = *text_;
   } else {
     ROSE_ASSIGN_OR_RETURN(const GrammarMatcher::Step step, Matcher(place).Next());
@@ -143,6 +146,14 @@ void HarmonyConstraint::Rewind(int64_t tokens) {
 
 HarmonyConstraint::Place HarmonyConstraint::Step(int32_t token) {
   const Place place = places_.back();
+  Place next = Move(place, token);
+  const bool thinks = place.kind == Place::Kind::kBody && next.kind == Place::Kind::kBody &&
+                      bodies_[place.index].is_thoughts;
+  next.thoughts = place.thoughts + (thinks ? 1 : 0);
+  return next;
+}
+
+HarmonyConstraint::Place HarmonyConstraint::Move(const Place& place, int32_t token) {
   const Place anywhere{.kind = Place::Kind::kAnywhere};
   if (place.kind == Place::Kind::kAnywhere) return place;
   if (place.kind == Place::Kind::kHeader) {

@@ -17,7 +17,8 @@ std::vector<uint32_t> TextTokens(const Tokenizer& tokenizer);
 
 // An answer is any number of these, each opened by the prompt or by <|start|>assistant:
 //
-//   thoughts   <|channel|>analysis<|message|> text <|end|>, never two in a row, so that it ends
+//   thoughts   <|channel|>analysis<|message|> text <|end|>, never two in a row, so that it ends;
+//              together not above the budget
 //   preamble   <|channel|>commentary<|message|> text <|end|>, where the answer has no form
 //
 // and then one of
@@ -39,6 +40,7 @@ class HarmonyConstraint : public TokenConstraint {
     std::shared_ptr<const Grammar> grammar;  // null = any text
     int32_t end = 0;
     int next_node = -1;  // -1 = the answer is complete
+    bool is_thoughts = false;
   };
   // Headers are a trie over their tokens.
   struct Node {
@@ -55,6 +57,7 @@ class HarmonyConstraint : public TokenConstraint {
     Kind kind = Kind::kHeader;
     int index = 0;          // of the node or the body
     int64_t body_from = 0;  // tokens before the body
+    int64_t thoughts = 0;   // tokens of thoughts so far
   };
   using Tokens = std::vector<int32_t>;
 
@@ -65,11 +68,13 @@ class HarmonyConstraint : public TokenConstraint {
 
   void Rewind(int64_t tokens);
   Place Step(int32_t token);
+  Place Move(const Place& place, int32_t token);
   // The matcher of the body at `place`, the last one, fed with what stands in it.
   GrammarMatcher& Matcher(const Place& place);
 
   const HarmonyIds ids_;
   const std::shared_ptr<const std::vector<uint32_t>> text_;
+  const int64_t thinking_budget_;
   std::vector<Node> nodes_;
   std::vector<Body> bodies_;
 

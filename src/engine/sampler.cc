@@ -106,13 +106,15 @@ void Sampler::KeepOnly(std::span<const int32_t> ids) {
   for (const Candidate& kept : candidates_) logits_[kept.id] = kept.logit;
 }
 
+// A vocabulary may have more ids than the tokenizer that a mask was made for: those are not in it.
 void Sampler::KeepMask(std::span<const uint32_t> mask) {
   const int64_t vocab = std::ssize(logits_);
-  for (int64_t word = 0; word * 32 < vocab; ++word) {
-    const uint32_t allowed = word < std::ssize(mask) ? mask[word] : 0;
-    if (allowed == ~uint32_t{0}) continue;
-    for (int64_t id = word * 32; id < std::min(vocab, word * 32 + 32); ++id) {
-      if ((allowed >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
+  for (int64_t first = 0; first < vocab; first += 32) {
+    const int64_t word = first / 32;
+    const uint32_t bits = word < std::ssize(mask) ? mask[word] : 0;
+    if (bits == ~uint32_t{0}) continue;
+    for (int64_t id = first; id < std::min(vocab, first + 32); ++id) {
+      if ((bits >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
     }
   }
 }

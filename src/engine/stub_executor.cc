@@ -72,7 +72,8 @@ class StubExecutor : public Executor {
       ROSE_ASSIGN_OR_RETURN(mask, seq.constraint->Allowed(output));
     }
     const auto in_mask = [&](int32_t candidate) {
-      return mask.empty() || (mask[candidate / 32] >> (candidate % 32) & 1) != 0;
+      return mask.empty() || (candidate / 32 < std::ssize(mask) &&
+                              (mask[candidate / 32] >> (candidate % 32) & 1) != 0);
     };
     const auto forbidden = [&](int32_t candidate) {
       return position < seq.forbidden_until &&

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "api/chat_completions.h"
+#include "api/completions.h"
 #include "api/messages.h"
 #include "api/models.h"
 #include "api/responses_answer.h"
@@ -51,6 +52,11 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
       {"GET", "/v1/responses/", &ApiService::ResponseById},
       {"POST", "/v1/responses/", &ApiService::ResponseById},
       {"DELETE", "/v1/responses/", &ApiService::ResponseById},
+      {"POST", "/v1/completions", &ApiService::Completions},
+      {"POST", "/v1/chat/completions/render", &ApiService::RenderChat},
+      {"POST", "/v1/completions/render", &ApiService::RenderText},
+      {"POST", "/tokenize", &ApiService::ToTokens},
+      {"POST", "/detokenize", &ApiService::FromTokens},
   };
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
@@ -160,16 +166,27 @@ void ApiService::Messages(HttpRequest request, Writer writer) {
 }
 
 void ApiService::CountMessageTokens(HttpRequest request, Writer writer) {
-  const Backend* backend = RequireBackend(writer, &MessagesError);
-  if (backend == nullptr) return;
-  workers_.Post([backend, writer, body = std::move(request.body)] {
-    const auto now = static_cast<int64_t>(std::time(nullptr));
-    auto counted = rose::CountMessageTokens(body, backend->context, now);
-    if (const auto* error = std::get_if<ApiError>(&counted)) {
-      return writer->Send(MessagesError(*error));
-    }
-    writer->Send({.body = std::move(std::get<std::string>(counted))});
-  });
+  AnswerWith(std::move(request), std::move(writer), &rose::CountMessageTokens, &MessagesError);
+}
+
+void ApiService::Completions(HttpRequest request, Writer writer) {
+  Generate(std::move(request), std::move(writer), &PrepareCompletion);
+}
+
+void ApiService::RenderChat(HttpRequest request, Writer writer) {
+  AnswerWith(std::move(request), std::move(writer), &RenderChatCompletion);
+}
+
+void ApiService::RenderText(HttpRequest request, Writer writer) {
+  AnswerWith(std::move(request), std::move(writer), &RenderCompletion);
+}
+
+void ApiService::ToTokens(HttpRequest request, Writer writer) {
+  AnswerWith(std::move(request), std::move(writer), &Tokenize);
+}
+
+void ApiService::FromTokens(HttpRequest request, Writer writer) {
+  AnswerWith(std::move(request), std::move(writer), &Detokenize);
 }
 
 void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepare,
@@ -182,6 +199,22 @@ void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepar
     const auto now = static_cast<int64_t>(std::time(nullptr));
     exchange->Prepare([&] { return prepare(body, backend->context, now); });
   });
+}
+
+void ApiService::AnswerWith(HttpRequest request, Writer writer, ReplyCall reply,
+                            Exchange::ErrorForm error_form) {
+  const Backend* backend = RequireBackend(writer, error_form);
+  if (backend == nullptr) return;
+  workers_.Post(
+      [backend, reply, error_form, writer = std::move(writer), body = std::move(request.body)] {
+        const auto now = static_cast<int64_t>(std::time(nullptr));
+        auto answer = std::make_shared<Reply>(reply(body, backend->context, now));
+        writer->Post([writer, answer, error_form] {
+          if (const auto* error = std::get_if<ApiError>(answer.get()))
+            return writer->Send(error_form(*error));
+          writer->Send({.body = std::move(std::get<std::string>(*answer))});
+        });
+      });
 }
 
 }  // namespace rose

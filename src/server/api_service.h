@@ -12,6 +12,7 @@
 #include "api/answer.h"
 #include "api/context.h"
 #include "api/responses_store.h"
+#include "api/tokenize.h"
 #include "engine/engine.h"
 #include "server/exchange.h"
 #include "server/http_server.h"
@@ -58,10 +59,19 @@ class ApiService {
   void CountMessageTokens(HttpRequest request, Writer writer);
   void Responses(HttpRequest request, Writer writer);
   void ResponseById(HttpRequest request, Writer writer);
+  void Completions(HttpRequest request, Writer writer);
+  void RenderChat(HttpRequest request, Writer writer);
+  void RenderText(HttpRequest request, Writer writer);
+  void ToTokens(HttpRequest request, Writer writer);
+  void FromTokens(HttpRequest request, Writer writer);
   // An endpoint that generates: `prepare` runs on a worker.
   using PrepareCall = Prepared (*)(std::string_view body, const ApiContext& context, int64_t now);
   void Generate(HttpRequest request, Writer writer, PrepareCall prepare,
                 Exchange::ErrorForm error_form = &ErrorResponse);
+  // An endpoint that only reads its body: `reply` runs on a worker.
+  using ReplyCall = Reply (*)(std::string_view body, const ApiContext& context, int64_t now);
+  void AnswerWith(HttpRequest request, Writer writer, ReplyCall reply,
+                  Exchange::ErrorForm error_form = &ErrorResponse);
 
   std::unique_ptr<ResponseStore> responses_;  // with backend_
   std::unique_ptr<const Backend> backend_;

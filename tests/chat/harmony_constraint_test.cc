@@ -169,6 +169,39 @@ std::vector<int32_t> Draw(TokenConstraint& constraint, std::mt19937& random, siz
   return output;
 }
 
+TEST(HarmonyConstraint, ThoughtsEndWithTheirBudget) {
+  const OutputRules rules{.calls = OutputRules::Calls::kForbidden, .thinking_budget = 3};
+  const auto constraint = Format().NewConstraint(rules);
+  std::vector<int32_t> output = Tokens("<|channel|>analysis<|message|>");
+  const int32_t word = Tokens("a")[0];
+  const auto only = [](int32_t token) { return std::vector<int32_t>{token}; };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GT(AllowedList(*constraint, output).size(), 100000u) << i;
+    output.push_back(word);
+  }
+  EXPECT_EQ(AllowedList(*constraint, output), only(kEnd));
+  // A draft that goes on is none of the output: the same again.
+  output.push_back(word);
+  constraint->Allowed(output).value();
+  output.pop_back();
+  EXPECT_EQ(AllowedList(*constraint, output), only(kEnd));
+  output.push_back(kEnd);
+  EXPECT_EQ(AllowedList(*constraint, output), only(kStart));
+  // All thoughts of an answer count together: none is left for those behind a preamble.
+  const OutputRules free{.thinking_budget = 2};
+  EXPECT_TRUE(MayBe(free,
+                    "<|channel|>analysis<|message|>a<|end|><|start|>assistant"
+                    "<|channel|>commentary<|message|>so<|end|><|start|>assistant"
+                    "<|channel|>analysis<|message|>a<|end|>"));
+  EXPECT_FALSE(MayBe(free,
+                     "<|channel|>analysis<|message|>a<|end|><|start|>assistant"
+                     "<|channel|>commentary<|message|>so<|end|><|start|>assistant"
+                     "<|channel|>analysis<|message|>aaa b<|end|>"));
+  EXPECT_TRUE(MayBe(OutputRules{.thinking_budget = 0},
+                    "<|channel|>analysis<|message|><|end|><|start|>assistant"
+                    "<|channel|>final<|message|>any length of text<|return|>"));
+}
+
 TEST(HarmonyConstraint, RandomAnswersParseAndFit) {
   ROSE_NEEDS_GRAMMARS();
   std::mt19937 random(11);

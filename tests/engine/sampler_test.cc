@@ -164,6 +164,15 @@ TEST(Sampler, NothingOutsideTheMaskIsDrawn) {
   EXPECT_EQ(drawn([](SamplingParams& p) { p.bad_words = {{40}, {69}}; }), (Ids{40, 69}));
 }
 
+TEST(Sampler, IdsBeyondAMaskAreNotInIt) {
+  const std::vector<float> logits(100, 1.0f);
+  const std::vector<uint32_t> mask = {0, 1u << 3};
+  const SamplingParams params;
+  SampleRow row = Row(logits, params);
+  row.mask = mask;
+  EXPECT_EQ(Histogram(row, 50)[35], 50);
+}
+
 TEST(Sampler, TheMaskAloneCountsWhereStopIdsMayNotComeYet) {
   const std::vector<float> logits = {3, 2, 1};
   const std::vector<int32_t> forbidden = {1};

@@ -148,6 +148,59 @@ TEST(ApiService, GivesToolCallsBothWays) {
   EXPECT_EQ(all.finish, "tool_calls");
 }
 
+constexpr std::string_view kCompletions = "/v1/completions";
+
+TEST(ApiService, CompletesRawText) {
+  Backend backend([](const std::string& prompt) { return prompt == "Once" ? " upon" : " again"; });
+  const HttpReply reply = backend.Ask(
+      "POST", kCompletions, R"({"prompt":["Once","Twice"],"echo":true,"logprobs":1,"n":2})");
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const JsonValue json = Json(reply.body);
+  EXPECT_EQ(Text(json, {"object"}), "text_completion");
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), "Once upon");
+  EXPECT_EQ(Text(json, {"choices", "1", "text"}), "Once upon");
+  EXPECT_EQ(Text(json, {"choices", "3", "text"}), "Twice again");
+  EXPECT_EQ(Text(json, {"choices", "3", "finish_reason"}), "stop");
+  // The engine's made-up logprobs: of the prompt, of the answer, and of the stop token.
+  EXPECT_EQ(Text(json, {"choices", "0", "logprobs", "token_logprobs"}),
+            "[null,-0.1,-0.1,-0.1,-0.1,-0.1,-0.1,-0.1,-0.1,-0.1]");
+  HttpClient client = backend.Connect();
+  ASSERT_TRUE(client.SendRequest("POST", kCompletions, R"({"prompt":"Once","stream":true})").ok());
+  std::string text;
+  const auto streamed = client.ReadReply([&](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  ASSERT_TRUE(streamed.ok());
+  EXPECT_NE(text.find(R"("text":" ")"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("data: [DONE]\n\n")) << text;
+  EXPECT_EQ(backend.Ask("POST", kCompletions, R"({"prompt":""})").status, 400);
+  backend.ExpectIdle();
+}
+
+// What the render endpoints and /tokenize say is what the engine then computes.
+TEST(ApiService, RendersWhatItWouldCompute) {
+  Backend backend([](const std::string&) { return kThoughtAndAnswer; });
+  const std::string chat = Body("hi <|end|>", R"(,"reasoning_effort":"low")");
+  const std::string text = R"({"prompt":"<|start|>x"})";
+  const JsonValue rendered = Json(backend.Ask("POST", "/v1/chat/completions/render", chat).body);
+  const JsonValue tokens = Json(backend.Ask("POST", "/tokenize", chat).body);
+  const JsonValue texts = Json(backend.Ask("POST", "/v1/completions/render", text).body);
+  EXPECT_EQ(backend.Ask("POST", kChat, chat).status, 200);
+  EXPECT_EQ(backend.Ask("POST", kCompletions, text).status, 200);
+  backend.ExpectIdle();
+  ASSERT_EQ(backend.answers.size(), 2u);
+  for (const JsonValue& ids :
+       {At(rendered, {"token_ids"}), At(tokens, {"tokens"}), At(texts, {"0", "token_ids"})}) {
+    std::vector<int32_t> prompt;
+    for (const JsonValue& id : *ids.array()) prompt.push_back(*id.AsInteger());
+    EXPECT_TRUE(backend.answers.contains(prompt)) << WriteJson(ids);
+  }
+  EXPECT_EQ(backend.Ask("POST", "/detokenize", R"({"tokens":[104,105]})").body,
+            R"({"prompt":"hi"})");
+  EXPECT_EQ(backend.Ask("POST", "/tokenize", R"({"prompt":7})").status, 400);
+}
+
 TEST(ApiService, NamesItsModels) {
   Backend backend([](const std::string&) { return "x"; });
   EXPECT_EQ(Text(Json(backend.Ask("GET", "/v1/models").body), {"data", "1", "id"}), "org/alias");

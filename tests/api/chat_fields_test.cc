@@ -1,0 +1,142 @@
+// Fields of chat requests that came from vLLM.
+#include <fstream>
+
+#include "api/chat_fixture.h"
+#include "chat/harmony.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rose {
+namespace {
+
+TEST(ChatFields, WordsAndIdsReachTheSampler) {
+  ChatFixture chat;
+  const Request request =
+      chat.Call(R"("allowed_token_ids":[1,2],"bad_words":["no"],"prompt_logprobs":3,)"
+                R"("logprobs":true,"logprob_token_ids":[7],"cache_salt":"s","stream_interval":5,)"
+                R"("priority":1,"request_id":"r","session_id":"s")")
+          .RequestOf(0);
+  EXPECT_EQ(request.sampling.allowed_ids, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(request.sampling.bad_words,
+            (std::vector<std::vector<int32_t>>{{'n', 'o'}, {' ', 'n', 'o'}}));
+  EXPECT_EQ(request.sampling.logprob_ids, (std::vector<int32_t>{7}));
+  EXPECT_EQ(request.prompt_logprobs, 3);
+  EXPECT_EQ(request.cache_salt, "s");
+  EXPECT_EQ(chat.Call("").request.prompt_logprobs, -1);
+}
+
+TEST(ChatFields, ABudgetOfThoughtsIsAConstraint) {
+  ChatFixture chat;
+  EXPECT_NE(chat.Call(R"("thinking_token_budget":5)").RequestOf(0).constraint, nullptr);
+  EXPECT_EQ(chat.Call("").RequestOf(0).constraint, nullptr);
+}
+
+TEST(ChatFields, WhatIsWrongIsNamed) {
+  ChatFixture chat;
+  const auto expect = [&](std::string_view fields, std::string_view part) {
+    const std::string error = chat.ErrorOf(chat.ParseWith(fields));
+    EXPECT_NE(error.find(part), std::string::npos) << fields << " -> " << error;
+  };
+  expect(R"("allowed_token_ids":[])", "allowed_token_ids: ");
+  expect(R"("allowed_token_ids":[9999999])", "allowed_token_ids[0]: ");
+  expect(R"("bad_words":[7])", "bad_words[0]: ");
+  expect(R"("prompt_logprobs":true)", "prompt_logprobs: ");
+  expect(R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs: ");
+  expect(R"("top_logprobs":-2,"logprobs":true)", "top_logprobs: ");
+  expect(R"("top_logprobs":-1)", "top_logprobs: top_logprobs needs logprobs");
+  expect(R"("top_logprobs":-1,"logprobs":true,"max_tokens":100)", "top_logprobs: ");
+  expect(R"("prompt_logprobs":-1)", "prompt_logprobs: ");
+  expect(R"("truncate_prompt_tokens":5)", "truncate_prompt_tokens: ");
+  expect(R"("thinking_token_budget":-5)", "thinking_token_budget: ");
+  expect(R"("chat_template_kwargs":{"builtin_tools":["shell"]})",
+         "chat_template_kwargs.builtin_tools[0]: ");
+  expect(R"("chat_template_kwargs":{"builtin_tools":"browser"})",
+         "chat_template_kwargs.builtin_tools: ");
+  expect(R"("tools":[{"type":"function","function":{"name":"f"}},)"
+         R"({"type":"function","function":{"name":"f"}}])",
+         "tools[1].function.name: ");
+  EXPECT_EQ(chat.ErrorOf(chat.ParseWith(R"("top_logprobs":-1,"logprobs":true,"max_tokens":1)")),
+            "");
+}
+
+TEST(ChatFields, PromptLogprobsAndIdsAreInTheBody) {
+  ChatFixture chat;
+  ChatCall call = chat.Call(R"("prompt_logprobs":1,"return_token_ids":true)");
+  ChatAnswer answer(call, chat.context());
+  std::vector<StreamEvent> events;
+  TokenEvent scores;
+  scores.prompt = {{.id = 'b', .logprob = -2, .top = {{'x', -1}}}};
+  answer.Push(0, scores, events);
+  answer.Push(0, chat.EventOf("<|channel|>final<|message|>hi<|return|>"), events);
+  const JsonValue body = *ParseJson(answer.Body());
+  EXPECT_EQ(Text(body, "prompt_logprobs"),
+            R"([null,{"120":{"logprob":-1,"rank":1,"decoded_token":"x"},)"
+            R"("98":{"logprob":-2,"rank":null,"decoded_token":"b"}}])");
+  EXPECT_EQ(At(body, "prompt_token_ids").array()->size(), call.request.prompt.size());
+  EXPECT_EQ(Text(body, "choices.0.token_ids"), "[200005,102,105,110,97,108,200008,104,105,200002]");
+  const JsonValue plain = chat.Body(chat.Call(""), "<|channel|>final<|message|>hi<|return|>");
+  EXPECT_EQ(Text(plain, "prompt_logprobs"), "null");
+  EXPECT_EQ(Text(plain, "choices.0.token_ids"), "null");
+}
+
+// Every id is in exactly one chunk, in order; the prompt's are in the first.
+TEST(ChatFields, StreamsCarryTheirIds) {
+  ChatFixture chat;
+  const ChatCall call = chat.Call(R"("return_token_ids":true)");
+  for (size_t step : {1, 3, 100}) {
+    std::vector<std::string> chunks =
+        chat.Stream(call, "<|channel|>final<|message|>hi<|return|>", step);
+    EXPECT_EQ(chunks.back(), "[DONE]");
+    chunks.pop_back();
+    std::string ids;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const JsonValue chunk = *ParseJson(chunks[i]);
+      EXPECT_EQ(chunk.Find("prompt_token_ids") != nullptr, i == 0);
+      for (const JsonValue& id : *At(chunk, "choices.0.token_ids").array())
+        ids += WriteJson(id) + " ";
+    }
+    EXPECT_EQ(ids, "200005 102 105 110 97 108 200008 104 105 200002 ");
+  }
+}
+
+TEST(ChatFields, LogprobsMayNameTokensByTheirIds) {
+  ChatFixture chat;
+  const JsonValue body =
+      chat.Body(chat.Call(R"("logprobs":true,"return_tokens_as_token_ids":true)"),
+                "<|channel|>final<|message|>h<|return|>");
+  EXPECT_EQ(Text(body, "choices.0.logprobs.content.0.token"), R"("token_id:104")");
+}
+
+// Declared as in the published rendering, token for token.
+TEST(ChatFields, BuiltInToolsAreThoseThatTheModelKnows) {
+  const auto tokenizer = BuiltInTokenizer("o200k_harmony").value();
+  const auto format = CreateHarmony(*tokenizer).value();
+  std::ifstream file(ROSE_SOURCE_DIR "/tests/data/harmony/render.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    const JsonValue expected = *ParseJson(line);
+    const std::string name = *expected.Find("name")->string();
+    const bool both = name == "system/python-and-browser";
+    if (name != "system/browser" && !both) continue;
+    ++compared;
+    ChatRequest request;
+    request.builtin_tools = {"browser"};
+    if (both) request.builtin_tools.push_back("python");
+    request.effort = both ? ReasoningEffort::kHigh : ReasoningEffort::kMedium;
+    if (!both) request.date = "2026-01-15";
+    request.messages.push_back({.content = *At(expected, "messages.1.content.0.text").string()});
+    std::string ids;
+    const std::vector<int32_t> prompt = format->Render(request).value();
+    for (const int32_t id : prompt) {
+      ids += (ids.empty() ? "[" : ",") + std::to_string(id);
+    }
+    EXPECT_EQ(ids + "]", Text(expected, "tokens")) << name;
+  }
+  EXPECT_EQ(compared, 2);
+  ChatFixture chat;
+  EXPECT_EQ(chat.Call(R"("chat_template_kwargs":{"builtin_tools":["python","browser"]})")
+                .chat.builtin_tools,
+            (std::vector<std::string>{"python", "browser"}));
+}
+
+}  // namespace
+}  // namespace rose
