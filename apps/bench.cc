@@ -184,10 +184,12 @@ void AddBench(CLI::App& app, int& exit_code) {
       "  rose bench decode models/rosebud --users 1,16\n"
       "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
       "  rose bench ops models/rosebud --rows 1,16,512\n"
-      "  rose bench serve http://127.0.0.1:8000 --concurrency 16");
+      "  rose bench serve http://127.0.0.1:8000 --concurrency 16\n"
+      "  rose bench tokenize --python ~/venv/bin/python");
   AddDecode(*bench, exit_code);
   AddBenchOps(*bench, exit_code);
   AddBenchServe(*bench, exit_code);
+  AddBenchTokenize(*bench, exit_code);
 }
 
 }  // namespace rose

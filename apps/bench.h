@@ -16,5 +16,7 @@ std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
 void AddBenchOps(CLI::App& bench, int& exit_code);
 // `rose bench serve` (bench_serve.cc).
 void AddBenchServe(CLI::App& bench, int& exit_code);
+// `rose bench tokenize` (bench_tokenize.cc).
+void AddBenchTokenize(CLI::App& bench, int& exit_code);
 
 }  // namespace rose

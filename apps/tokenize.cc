@@ -1,4 +1,6 @@
 // rose tokenize: text to token ids and back, for eyes and (--json) for programs.
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -27,12 +29,23 @@ std::vector<int32_t> EncodeText(const TokenizeOptions& options, const Tokenizer&
   return options.special ? tokenizer.EncodeWithSpecials(text) : tokenizer.Encode(text);
 }
 
+// A text with a hole where an unknown id was would be taken for the whole.
+Status CheckKnown(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    if (tokenizer.Bytes(id).empty()) {
+      return InvalidArgument("no token has the id ", id, "; ids go up to ", tokenizer.vocab() - 1);
+    }
+  }
+  return {};
+}
+
 Result<std::string> AnswerLine(const TokenizeOptions& options, const Tokenizer& tokenizer,
                                std::string_view line) {
   ROSE_ASSIGN_OR_RETURN(const JsonValue value, ParseJson(line));
   std::string answer;
   if (options.decode) {
     ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokenIdsFromJson(value));
+    ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, ids));
     AppendJsonString(answer, DecodeValid(tokenizer, ids));
     return answer;
   }
@@ -87,6 +100,7 @@ Status PrintDecoded(const Tokenizer& tokenizer, const std::vector<std::string>& 
     if (!id) return InvalidArgument("a token id must be a whole number, not \"", word, "\"");
     ids.push_back(*id);
   }
+  ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, ids));
   std::printf("%s\n", DecodeValid(tokenizer, ids).c_str());
   return Status();
 }
@@ -98,6 +112,8 @@ Status RunTokenize(TokenizeOptions options) {
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
   if (options.json) return AnswerLines(options, *tokenizer);
   if (options.words.empty()) {
+    if (::isatty(0) != 0)
+      std::fprintf(stderr, "Type the %s, then Ctrl-D:\n", options.decode ? "ids" : "text");
     const std::string input(std::istreambuf_iterator<char>(std::cin), {});
     if (!options.decode) {
       options.words.push_back(input);

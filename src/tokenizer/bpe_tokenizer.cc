@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "base/cpu.h"
+#include "base/parallel_for.h"
 #include "tokenizer/o200k_split.h"
 
 namespace rose {
+namespace {
+
+// More do not pay for their start, and a server has other prompts to encode as well.
+constexpr int kMostThreads = 8;
+
+}  // namespace
 
 std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string bytes;
@@ -13,11 +21,9 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
 }
 
 Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(BpeParts parts) {
-  std::array<int32_t, 256> byte_ids;
   for (int byte = 0; byte < 256; ++byte) {
     const char bytes[] = {static_cast<char>(byte)};
-    byte_ids[byte] = parts.tokens.Find({bytes, 1});
-    if (byte_ids[byte] < 0) {
+    if (parts.tokens.Find({bytes, 1}) < 0) {
       return InvalidArgument("the vocabulary has no token for the single byte ", byte,
                              ", so some text could not be encoded");
     }
@@ -29,16 +35,16 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(BpeParts parts) {
                              parts.specials.Name(narrow));
     }
   }
-  return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(parts), byte_ids));
+  return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(parts)));
 }
 
-BpeTokenizer::BpeTokenizer(BpeParts parts, const std::array<int32_t, 256>& byte_ids)
-    : parts_(std::move(parts)), byte_ids_(byte_ids) {}
+BpeTokenizer::BpeTokenizer(BpeParts parts)
+    : parts_(std::move(parts)), merger_(parts_.tokens, parts_.merges ? &*parts_.merges : nullptr) {}
 
 std::vector<int32_t> BpeTokenizer::Encode(std::string_view text) const {
   std::vector<int32_t> ids;
-  ids.reserve(text.size() / 4 + 1);
-  AppendText(text, ids);
+  ids.reserve(text.size() / 3 + 8);
+  AppendLongText(text, ids);
   return ids;
 }
 
@@ -46,11 +52,11 @@ std::vector<int32_t> BpeTokenizer::EncodeWithSpecials(std::string_view text) con
   std::vector<int32_t> ids;
   int64_t pos = 0;
   while (const auto hit = parts_.specials.FindIn(text, pos)) {
-    AppendText(text.substr(pos, hit->begin - pos), ids);
+    AppendLongText(text.substr(pos, hit->begin - pos), ids);
     ids.push_back(hit->id);
     pos = hit->end;
   }
-  AppendText(text.substr(pos), ids);
+  AppendLongText(text.substr(pos), ids);
   return ids;
 }
 
@@ -71,21 +77,59 @@ int64_t BpeTokenizer::vocab() const {
   return std::max(parts_.tokens.ids(), parts_.specials.ids());
 }
 
+void BpeTokenizer::AppendLongText(std::string_view text, std::vector<int32_t>& ids) const {
+  const auto size = static_cast<int64_t>(text.size());
+  const int threads = std::min(AvailableCpus(), kMostThreads);
+  if (size < kLongText || threads == 1) return AppendText(text, ids);
+  std::vector<std::string_view> parts;
+  for (int64_t begin = 0; begin < size;) {
+    const int64_t end = O200kCutAfter(text, std::min(begin + kLongText / 2, size));
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  std::vector<std::vector<int32_t>> part_ids(parts.size());
+  ParallelFor(threads, std::ssize(parts), [&](int64_t i) {
+    part_ids[i].reserve(parts[i].size() / 3 + 8);
+    AppendText(parts[i], part_ids[i]);
+  });
+  for (const std::vector<int32_t>& part : part_ids) ids.insert(ids.end(), part.begin(), part.end());
+}
+
 void BpeTokenizer::AppendText(std::string_view text, std::vector<int32_t>& ids) const {
-  const BpeRules rules{.tokens = &parts_.tokens,
-                       .merges = parts_.merges ? &*parts_.merges : nullptr,
-                       .byte_ids = &byte_ids_};
+  // The slots of a block of pieces are asked for before the first is read: they are far apart in
+  // memory.
+  struct Piece {
+    std::string_view bytes;
+    Vocabulary::Key key;
+  };
+  std::array<Piece, 32> block;
   const auto size = static_cast<int64_t>(text.size());
   for (int64_t pos = 0; pos < size;) {
-    const int64_t end = O200kPieceEnd(text, pos);
-    const std::string_view piece = text.substr(pos, end - pos);
-    const int32_t whole = parts_.whole_pieces ? parts_.tokens.Find(piece) : -1;
-    if (whole >= 0) {
-      ids.push_back(whole);
-    } else {
-      MergePiece(rules, piece, ids);
+    size_t pieces = 0;
+    for (; pieces < block.size() && pos < size; ++pieces) {
+      const int64_t end = O200kPieceEnd(text, pos);
+      const int64_t length = end - pos;
+      Piece& piece = block[pieces];
+      piece.bytes = text.substr(pos, length);
+      if (length <= 8 && size - pos >= 8) {
+        piece.key = Vocabulary::ShortKey(&text[pos], length);
+      } else if (length <= parts_.tokens.longest()) {
+        piece.key = Vocabulary::KeyOf(piece.bytes);
+      } else {
+        piece.key = {};
+      }
+      parts_.tokens.Prefetch(piece.key);
+      pos = end;
     }
-    pos = end;
+    for (size_t i = 0; i < pieces; ++i) {
+      const int32_t whole =
+          parts_.whole_pieces ? parts_.tokens.Find(block[i].key, block[i].bytes) : -1;
+      if (whole >= 0) {
+        ids.push_back(whole);
+      } else {
+        merger_.Append(block[i].bytes, ids);
+      }
+    }
   }
 }
 

@@ -1,7 +1,6 @@
 // The Tokenizer of byte-level BPE vocabularies with the o200k split pattern.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 
@@ -24,6 +23,8 @@ class BpeTokenizer : public Tokenizer {
   // Refuses a vocabulary in which a byte has no token, or in which an id is both kinds.
   static Result<std::unique_ptr<Tokenizer>> Create(BpeParts parts);
 
+  // A text of at least kLongText bytes is cut and encoded by several threads.
+  static constexpr int64_t kLongText = 256 << 10;
   std::vector<int32_t> Encode(std::string_view text) const override;
   std::vector<int32_t> EncodeWithSpecials(std::string_view text) const override;
   std::string_view Bytes(int32_t id) const override;
@@ -32,11 +33,12 @@ class BpeTokenizer : public Tokenizer {
   int64_t vocab() const override;
 
  private:
-  BpeTokenizer(BpeParts parts, const std::array<int32_t, 256>& byte_ids);
+  explicit BpeTokenizer(BpeParts parts);
+  void AppendLongText(std::string_view text, std::vector<int32_t>& ids) const;
   void AppendText(std::string_view text, std::vector<int32_t>& ids) const;
 
   BpeParts parts_;
-  std::array<int32_t, 256> byte_ids_;
+  Merger merger_;  // borrows from parts_
 };
 
 // The parsers behind LoadTokenizer, on a file's content. Errors do not name the file.

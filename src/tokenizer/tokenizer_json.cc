@@ -206,7 +206,7 @@ Status AddMerges(const JsonValue& model, const ByteLetters& letters, BpeParts& p
                                             : "a result",
                              " that is not in model.vocab");
     }
-    parts.merges->Set(left_id, right_id, {rank, joined_id});
+    parts.merges->Set(left_id, right_id, rank, joined_id);
     ++rank;
   }
   return Status();

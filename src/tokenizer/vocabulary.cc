@@ -16,11 +16,6 @@ uint64_t Load(const char* bytes) {
   return word;
 }
 
-uint64_t Mix(uint64_t a, uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 constexpr uint64_t kSeed = 0x9E3779B97F4A7C15u;
 constexpr uint64_t kFactor = 0xD6E8FEB86659FD93u;
 
@@ -45,13 +40,17 @@ Status Vocabulary::Add(std::string_view bytes, int64_t id) {
   if (id >= ids()) spans_.resize(id + 1);
   spans_[id] = {static_cast<int64_t>(blob_.size()), static_cast<int32_t>(bytes.size())};
   blob_ += bytes;
-  longest_ = std::max(longest_, bytes.size());
+  longest_ = std::max(longest_, static_cast<int64_t>(bytes.size()));
   ++tokens_;
   return Status();
 }
 
 Status Vocabulary::Index() {
   slots_.assign(std::bit_ceil(static_cast<uint64_t>(2 * tokens_ + 1)), {});
+  mask_ = slots_.size() - 1;
+  // Eight bits a token: one in ten of what is not there passes.
+  filter_.assign(std::bit_ceil(static_cast<uint64_t>(8 * tokens_ + 64)) / 64, 0);
+  filter_mask_ = filter_.size() * 64 - 1;
   // Slots are far apart in memory; asked for a block at a time, they arrive side by side.
   constexpr int64_t kBlock = 32;
   std::array<Key, kBlock> keys;
@@ -59,24 +58,27 @@ Status Vocabulary::Index() {
     const int64_t end = std::min(begin + kBlock, ids());
     for (int64_t id = begin; id < end; ++id) {
       keys[id - begin] = KeyOf(Bytes(static_cast<int32_t>(id)));
-      __builtin_prefetch(&slots_[HomeOf(keys[id - begin])], /*rw=*/1);
+      Prefetch(keys[id - begin]);
     }
     for (auto id = static_cast<int32_t>(begin); id < end; ++id) {
       const std::string_view bytes = Bytes(id);
       if (bytes.empty()) continue;
-      Slot& slot = slots_[SlotOf(bytes, keys[id - begin])];
+      const Key& key = keys[id - begin];
+      Slot& slot = slots_[SlotOf(key, bytes)];
       if (slot.id >= 0) {
         return InvalidArgument("tokens ", slot.id, " and ", id, " are the same bytes");
       }
-      slot = {keys[id - begin], id};
+      slot = {key.word, key.length, id};
+      const uint64_t bit = (HashOf(key) >> 32) & filter_mask_;
+      filter_[bit / 64] |= uint64_t{1} << bit % 64;
     }
   }
   return Status();
 }
 
-int32_t Vocabulary::Find(std::string_view bytes) const {
-  if (bytes.size() > longest_ || slots_.empty()) return -1;
-  return slots_[SlotOf(bytes, KeyOf(bytes))].id;
+int32_t Vocabulary::FindLong(const Key& key, std::string_view bytes) const {
+  if (key.length > longest_ || !MayHave(HashOf(key))) return -1;
+  return slots_[SlotOf(key, bytes)].id;
 }
 
 std::string_view Vocabulary::Bytes(int32_t id) const {
@@ -84,8 +86,8 @@ std::string_view Vocabulary::Bytes(int32_t id) const {
   return std::string_view(blob_).substr(spans_[id].begin, spans_[id].length);
 }
 
-// Loads overlap where the length is no power of two: for a given length no two texts of at most
-// eight bytes have the same word.
+// Loads overlap where the length is no power of two: the same bytes are put in the same place
+// twice.
 Vocabulary::Key Vocabulary::KeyOf(std::string_view bytes) {
   const char* data = bytes.data();
   const size_t size = bytes.size();
@@ -95,24 +97,21 @@ Vocabulary::Key Vocabulary::KeyOf(std::string_view bytes) {
     for (word = kSeed; data < last; data += 8) word = Mix(word ^ Load<uint64_t>(data), kFactor);
     word = Mix(word ^ Load<uint64_t>(last), kFactor);
   } else if (size >= 4) {
-    word = Load<uint32_t>(data) | Load<uint32_t>(data + size - 4) << 32;
+    word = Load<uint32_t>(data) | Load<uint32_t>(data + size - 4) << 8 * (size - 4);
   } else if (size > 0) {
-    word = Load<uint8_t>(data) | Load<uint8_t>(data + size / 2) << 8 |
-           Load<uint8_t>(data + size - 1) << 16;
+    word = Load<uint8_t>(data) | Load<uint8_t>(data + size / 2) << 8 * (size / 2) |
+           Load<uint8_t>(data + size - 1) << 8 * (size - 1);
   }
   return {word, static_cast<int32_t>(size)};
 }
 
-size_t Vocabulary::HomeOf(const Key& key) const {
-  return Mix(key.word ^ static_cast<uint64_t>(key.length), kSeed) & (slots_.size() - 1);
-}
-
-size_t Vocabulary::SlotOf(std::string_view bytes, const Key& key) const {
-  size_t at = HomeOf(key);
-  while (slots_[at].id >= 0 &&
-         (slots_[at].key != key || (key.length > 8 && Bytes(slots_[at].id) != bytes))) {
-    at = (at + 1) & (slots_.size() - 1);
-  }
+size_t Vocabulary::SlotOf(const Key& key, std::string_view bytes) const {
+  const auto is_other = [&](const Slot& slot) {
+    return slot.word != key.word || slot.length != key.length ||
+           (key.length > 8 && Bytes(slot.id) != bytes);
+  };
+  size_t at = HashOf(key) & mask_;
+  while (slots_[at].id >= 0 && is_other(slots_[at])) at = (at + 1) & mask_;
   return at;
 }
 

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+
+#include "tokenizer/harmony.h"
 
 namespace rose {
 namespace {
@@ -21,16 +24,9 @@ Vocabulary Letters(const std::vector<std::string>& more) {
   return tokens;
 }
 
-std::array<int32_t, 256> ByteIds() {
-  std::array<int32_t, 256> ids;
-  for (int byte = 0; byte < 256; ++byte) ids[byte] = byte;
-  return ids;
-}
-
 TokenIds Merged(const Vocabulary& tokens, const MergeTable* merges, std::string_view piece) {
-  const std::array<int32_t, 256> byte_ids = ByteIds();
   TokenIds ids;
-  MergePiece({.tokens = &tokens, .merges = merges, .byte_ids = &byte_ids}, piece, ids);
+  Merger(tokens, merges).Append(piece, ids);
   return ids;
 }
 
@@ -39,24 +35,19 @@ TokenIds NaiveMerged(const Vocabulary& tokens, const MergeTable* merges, std::st
   TokenIds ids;
   for (const char c : piece) ids.push_back(static_cast<uint8_t>(c));
   while (true) {
-    Merge best;
+    int32_t best = -1;
     size_t best_at = 0;
     for (size_t at = 0; at + 1 < ids.size(); ++at) {
-      Merge merge;
-      if (merges) {
-        merge = merges->Find(ids[at], ids[at + 1]);
-      } else {
-        const std::string joined =
-            std::string(tokens.Bytes(ids[at])) + std::string(tokens.Bytes(ids[at + 1]));
-        if (const int32_t id = tokens.Find(joined); id >= 0) merge = {id, id};
-      }
-      if (merge.rank < best.rank) {
-        best = merge;
+      const std::string joined =
+          std::string(tokens.Bytes(ids[at])) + std::string(tokens.Bytes(ids[at + 1]));
+      const int32_t rank = merges ? merges->Rank(ids[at], ids[at + 1]) : tokens.Find(joined);
+      if (rank >= 0 && (best < 0 || rank < best)) {
+        best = rank;
         best_at = at;
       }
     }
-    if (best.rank == Merge::kNone) return ids;
-    ids[best_at] = best.id;
+    if (best < 0) return ids;
+    ids[best_at] = merges ? merges->Joined(best) : best;
     ids.erase(ids.begin() + static_cast<int64_t>(best_at) + 1);
   }
 }
@@ -71,41 +62,98 @@ TEST(Bpe, LowestRankThenLeftmost) {
 TEST(Bpe, MergesDecideByTheirPlace) {
   const Vocabulary tokens = Letters({"ab", "bc", "abc"});
   MergeTable merges(3);
-  merges.Set('b', 'c', {0, 257});
-  merges.Set('a', 'b', {1, 256});
+  merges.Set('b', 'c', 0, 257);
+  merges.Set('a', 'b', 1, 256);
   EXPECT_EQ(Merged(tokens, &merges, "abc"), (TokenIds{'a', 257}));
   // By ranks the same vocabulary gives another answer.
   EXPECT_EQ(Merged(tokens, nullptr, "abc"), (TokenIds{258}));
-  merges.Set('a', 257, {2, 258});
+  merges.Set('a', 257, 2, 258);
   EXPECT_EQ(Merged(tokens, &merges, "abc"), (TokenIds{258}));
 }
 
-// Random vocabularies over two letters; pieces on both sides of the border between loop and heap.
-TEST(Bpe, EqualToTheRuleAsWritten) {
+// Random tokens made of `letters`, and merges that lead to some of them in random order. Every
+// token is joined from two that are there already, as a trainer does, if `grown`; else from any
+// letters.
+struct RandomRules {
+  Vocabulary tokens;
+  MergeTable merges{64};
+};
+
+RandomRules MakeRules(std::mt19937& random, const std::vector<std::string>& letters, bool grown) {
+  std::vector<std::string> all(letters), more;
+  for (const std::string& letter : letters) {
+    if (letter.size() > 1 && random() % 4 != 0) more.push_back(letter);
+  }
+  for (int i = 0; i < 24; ++i) {
+    std::string token;
+    for (int k = grown ? 2 : 2 + random() % 5; k > 0; --k) {
+      token += grown ? all[random() % all.size()] : letters[random() % letters.size()];
+    }
+    if (token.size() < 2 || std::find(all.begin(), all.end(), token) != all.end()) continue;
+    all.push_back(token);
+    more.push_back(token);
+  }
+  RandomRules rules{.tokens = Letters(more)};
+  for (int rank = 0; rank < 60; ++rank) {
+    const std::string& joined = more[random() % more.size()];
+    const size_t cut = 1 + random() % (joined.size() - 1);
+    const int32_t left = rules.tokens.Find(joined.substr(0, cut));
+    const int32_t right = rules.tokens.Find(joined.substr(cut));
+    if (left >= 0 && right >= 0) rules.merges.Set(left, right, rank, rules.tokens.Find(joined));
+  }
+  return rules;
+}
+
+// Pieces on both sides of the borders between the ways of merging.
+void ExpectTheRule(const std::vector<std::string>& letters, bool grown,
+                   const std::vector<int>& lengths, int rounds) {
   std::mt19937 random(1);
-  for (int round = 0; round < 300; ++round) {
-    std::vector<std::string> more;
-    const std::string letters = "ab";
-    for (int i = 0; i < 12; ++i) {
-      std::string token;
-      for (int k = 2 + random() % 5; k > 0; --k) token += letters[random() % 2];
-      if (std::find(more.begin(), more.end(), token) == more.end()) more.push_back(token);
-    }
-    const Vocabulary tokens = Letters(more);
-    MergeTable merges(64);
-    for (int rank = 0; rank < 30; ++rank) {
-      const std::string& joined = more[random() % more.size()];
-      const size_t cut = 1 + random() % (joined.size() - 1);
-      const int32_t left = tokens.Find(joined.substr(0, cut));
-      const int32_t right = tokens.Find(joined.substr(cut));
-      if (left >= 0 && right >= 0) merges.Set(left, right, {rank, tokens.Find(joined)});
-    }
-    for (const int length : {2, 7, 63, 64, 65, 66, 300}) {
+  for (int round = 0; round < rounds; ++round) {
+    const RandomRules rules = MakeRules(random, letters, grown);
+    for (const int length : lengths) {
       std::string piece;
-      for (int i = 0; i < length; ++i) piece += letters[random() % 2];
-      ASSERT_EQ(Merged(tokens, nullptr, piece), NaiveMerged(tokens, nullptr, piece)) << piece;
-      ASSERT_EQ(Merged(tokens, &merges, piece), NaiveMerged(tokens, &merges, piece)) << piece;
+      while (static_cast<int>(piece.size()) < length) piece += letters[random() % letters.size()];
+      ASSERT_EQ(Merged(rules.tokens, nullptr, piece), NaiveMerged(rules.tokens, nullptr, piece))
+          << piece;
+      ASSERT_EQ(Merged(rules.tokens, &rules.merges, piece),
+                NaiveMerged(rules.tokens, &rules.merges, piece))
+          << piece;
     }
+  }
+}
+
+TEST(Bpe, EqualToTheRuleAsWritten) {
+  ExpectTheRule({"a", "b"}, /*grown=*/false, {2, 7, 63, 64, 65, 66, 300}, 200);
+  ExpectTheRule({"a", "b"}, /*grown=*/true, {2, 7, 64, 65, 300}, 100);
+}
+
+TEST(Bpe, EqualToTheRuleInWindows) {
+  ExpectTheRule({"a", "b"}, /*grown=*/false, {2047, 2049, 3073}, 12);
+  ExpectTheRule({"a"}, /*grown=*/true, {2048, 2049, 3071, 5000}, 6);
+}
+
+// Bytes of characters as letters: tokens begin and end within characters, so that some characters
+// are a unit to start from and some are not.
+TEST(Bpe, EqualToTheRuleInCharacters) {
+  for (const bool grown : {false, true}) {
+    ExpectTheRule({"\u00e9", "\u00ea", "a"}, grown, {4, 9, 30, 130}, 100);
+    ExpectTheRule({"\u4e2d", "\u4e2e", "\u6587"}, grown, {6, 12, 63, 64, 192, 195, 260}, 100);
+    ExpectTheRule({"\xe4", "\xb8", "\xad", "\u4e2d"}, grown, {6, 12, 30, 65}, 100);
+  }
+}
+
+// Counted, since time depends on the machine: whatever the piece, work is in proportion to it.
+TEST(Case060, WorkIsInProportionToTheLength) {
+  Vocabulary tokens;
+  for (int32_t id = 0; id < 199998; ++id) ASSERT_TRUE(tokens.Add(Harmony().Bytes(id), id).ok());
+  ASSERT_TRUE(tokens.Index().ok());
+  const Merger merger(tokens, nullptr);
+  for (const std::string unit :
+       {"a", " ", "\n", "\U0001F999", "ab", "=-", "\u4e2d", "\xff", "e\u0301"}) {
+    std::string text;
+    while (text.size() < 400000) text += unit;
+    TokenIds ids;
+    EXPECT_LE(merger.Append(text, ids), 4 * std::ssize(text)) << unit;
   }
 }
 

@@ -102,6 +102,28 @@ TEST(Harmony, RandomTextComesBack) {
   }
 }
 
+// A long text is cut for threads; encoded in halves of its own pieces it never is.
+TEST(Harmony, LongTextsAsShortOnes) {
+  std::mt19937 random(3);
+  const std::vector<std::vector<std::string>> kinds = {
+      {"word", " ", "\n", "'s", "'", "1", "!", "\u4e2d", "B", "\xe4", "\u0301"},
+      {" "},
+      {"a", "\n"},
+      {"\u4e2d\uff0c"}};
+  for (const std::vector<std::string>& bits : kinds) {
+    std::string text;
+    while (text.size() < 600000) text += bits[random() % bits.size()];
+    TokenIds expected;
+    for (int64_t pos = 0; pos < std::ssize(text);) {
+      const int64_t end = O200kPieceEnd(text, pos);
+      const TokenIds ids = Harmony().Encode(std::string_view(text).substr(pos, end - pos));
+      expected.insert(expected.end(), ids.begin(), ids.end());
+      pos = end;
+    }
+    EXPECT_TRUE(Harmony().Encode(text) == expected) << bits[0];
+  }
+}
+
 TEST(Harmony, EveryTokenThatIsAPieceEncodesToItself) {
   int64_t pieces = 0;
   for (int32_t id = 0; id < 199998; ++id) {

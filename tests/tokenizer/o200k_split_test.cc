@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,57 @@ TEST(O200kSplit, InvalidBytesAreSymbols) {
                     "a"}));
   EXPECT_EQ(Split("a\xe2\x82"), (Pieces{"a", "\xe2\x82"}));
   EXPECT_EQ(Split("\xed\xa0\x80!"), (Pieces{"\xed\xa0\x80!"}));
+}
+
+// Every place that O200kCutAfter gives, in random texts of what may go wrong at a border.
+TEST(O200kSplit, PartsAtACutAreSplitAlike) {
+  const std::vector<std::string> bits = {"a",  "B",  "'s", "'",    "l",      "e",      " ",
+                                         "\n", "\r", "\t", "1",    "!",      "/",      "\u0301",
+                                         "r",  "S",  "ve", "\xe4", "\u4e2d", "\u2028", "\u017f"};
+  std::mt19937 random(1);
+  int64_t cuts = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (int i = 1 + random() % 14; i > 0; --i) text += bits[random() % bits.size()];
+    const Pieces whole = Split(text);
+    for (size_t from = 0; from <= text.size(); ++from) {
+      const int64_t cut = O200kCutAfter(text, from);
+      ASSERT_GE(cut, static_cast<int64_t>(from));
+      Pieces parts = Split(std::string_view(text).substr(0, cut));
+      for (std::string& piece : Split(std::string_view(text).substr(cut))) parts.push_back(piece);
+      ASSERT_EQ(parts, whole) << text << " at " << cut;
+      cuts += cut < static_cast<int64_t>(text.size());
+    }
+  }
+  EXPECT_GT(cuts, 50000);
+}
+
+// The quick way for ASCII words against the pattern's own rules: the same text with a letter of
+// another script far behind it, so that no word is plain, and each piece at the end of the text.
+TEST(O200kSplit, PlainWordsEndWhereOthersDo) {
+  const std::vector<std::string> bits = {"a",
+                                         "bcd",
+                                         "E",
+                                         "'s",
+                                         "'",
+                                         " ",
+                                         "\n",
+                                         "1",
+                                         "(",
+                                         "\u00e9",
+                                         "abcdefghijklmno",
+                                         "abcdefghijklmnop"};
+  std::mt19937 random(2);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (int i = 1 + random() % 8; i > 0; --i) text += bits[random() % bits.size()];
+    // After "!\n" a new piece begins, whatever follows.
+    const std::string longer = text + "a!\n" + std::string(40, '1');
+    Pieces pieces = Split(longer);
+    Pieces expected = Split(text + "a!\n");
+    pieces.resize(expected.size());
+    ASSERT_EQ(pieces, expected) << text;
+  }
 }
 
 TEST(UnicodeTables, Classes) {
