@@ -190,6 +190,7 @@ void AddBench(CLI::App& app, int& exit_code) {
   AddBenchOps(*bench, exit_code);
   AddBenchServe(*bench, exit_code);
   AddBenchTokenize(*bench, exit_code);
+  AddBenchStreams(*bench, exit_code);
 }
 
 }  // namespace rose

@@ -1,7 +1,7 @@
 // rose serve: the OpenAI-compatible HTTP API over one model, until a signal ends it.
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
@@ -9,11 +9,16 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "answer_printer.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "commands.h"
 #include "demo.h"
+#include "descriptors.h"
 #include "server/access_log.h"
 #include "server/api_service.h"
 #include "server/http_server.h"
@@ -28,6 +33,9 @@ struct ServeOptions {
   HttpServerConfig http;
   std::vector<std::string> names;  // empty = the folder's
   std::string access_log = "-";
+  std::vector<std::string> keys;
+  std::string key_file;
+  std::string tls_certificate, tls_key;  // both or none
   int drain_seconds = 30;
   ResponseStoreLimits responses;
   bool demo = false;
@@ -53,14 +61,6 @@ class StopFlag {
   bool set_ = false;
 };
 
-// Every connection is a file descriptor, and the usual soft limit is 1024.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 // Listens on the port asked for. The demonstration takes the next free one instead.
 Result<std::unique_ptr<HttpServer>> Listen(const ServeOptions& options, HttpServerConfig config,
                                            const HttpHandler& handler) {
@@ -74,6 +74,43 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeOptions& options, HttpServ
     std::fprintf(stderr, "Port %d is in use; trying %d.\n", config.port, config.port + 1);
     ++config.port;
   }
+}
+
+// The keys of flags, file and environment.
+Status AddKeys(const ServeOptions& options, AccessPolicy& access) {
+  constexpr int64_t kMaxKeyFile = 1 << 20;
+  std::vector<std::string> keys = options.keys;
+  if (std::string key = ReadEnvironment().api_key; !key.empty()) keys.push_back(std::move(key));
+  if (!options.key_file.empty()) {
+    ROSE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.key_file, kMaxKeyFile));
+    std::istringstream lines(text);
+    const size_t before = keys.size();
+    for (std::string line; std::getline(lines, line);) {
+      line.resize(line.find_last_not_of(" \t\r") + 1);
+      if (!line.empty() && line[0] != '#') keys.push_back(std::move(line));
+    }
+    // Else a typing error would open the server to all.
+    if (keys.size() == before) {
+      return InvalidArgument("'", options.key_file, "' holds no key; write one a line");
+    }
+  }
+  for (const std::string& key : keys) {
+    if (key.empty() ||
+        !std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < 127; }))
+      return InvalidArgument("an API key must be printable characters without blanks");
+  }
+  access.keys = std::move(keys);
+  return Status();
+}
+
+// Null without the options.
+Result<std::shared_ptr<const TlsContext>> LoadTls(const ServeOptions& options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return InvalidArgument("--tls-cert and --tls-key go together; give both or none");
+  }
+  if (options.tls_certificate.empty()) return std::shared_ptr<const TlsContext>();
+  if (options.demo) return InvalidArgument("--demo asks over plain HTTP; leave --tls-cert out");
+  return TlsContext::Load(options.tls_certificate, options.tls_key);
 }
 
 ApiContext MakeContext(const ServingModel& model, const ServeOptions& options) {
@@ -93,13 +130,12 @@ bool Drain(ApiService& service, HttpServer& server, Engine& engine, int seconds)
   constexpr int64_t kFlushMs = 5'000;
   service.StartDraining();
   std::fprintf(stderr, "Stopping: no new requests; up to %d s for those that run.\n", seconds);
-  engine.Drain(int64_t{seconds} * 1000);
-  const EngineStats stats = engine.stats();
-  const int64_t left = stats.running + stats.waiting;
+  const int64_t left = engine.Drain(int64_t{seconds} * 1000);
   if (left > 0) {
     std::fprintf(stderr, "rose: %lld requests were cut off.\n", static_cast<long long>(left));
   }
-  return server.Drain(left > 0 ? 0 : kFlushMs) && left == 0;
+  // Those that were cut off still get their error, and the end of their streams.
+  return server.Drain(kFlushMs) && left == 0;
 }
 
 Result<bool> Serve(const ServeOptions& options) {
@@ -113,10 +149,16 @@ Result<bool> Serve(const ServeOptions& options) {
   });
   std::signal(SIGPIPE, SIG_IGN);  // a closed log or terminal is no reason to stop serving
   RaiseDescriptorLimit();
+  ReturnLargeBlocks();
   ROSE_ASSIGN_OR_RETURN(AccessLog log, AccessLog::Open(options.access_log));
   ApiService service;
   HttpServerConfig config = options.http;
-  config.on_finished = [&log](const AccessRecord& record) { log.Write(record); };
+  ROSE_RETURN_IF_ERROR(AddKeys(options, config.access));
+  ROSE_ASSIGN_OR_RETURN(config.tls, LoadTls(options));
+  config.on_finished = [&](const AccessRecord& record) {
+    log.Write(record);
+    service.OnFinished(record);
+  };
   // Listening comes first: a port in use is found before a long load, and /health can say 503.
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
                         Listen(options, config, [&service](HttpRequest request, auto writer) {
@@ -129,9 +171,10 @@ Result<bool> Serve(const ServeOptions& options) {
   const ApiContext context = MakeContext(model, options);
   service.SetReady(*model.engine, context, options.responses);
   serving = true;
+  std::string url = BaseUrl(options.http.host, server->port());
+  if (config.tls) url.insert(4, "s");  // https
   std::fprintf(stderr, "%s\nrose %s serves '%s' at %s (Ctrl-C stops)\n", model.summary.c_str(),
-               ROSE_VERSION, context.models.front().c_str(),
-               BaseUrl(options.http.host, server->port()).c_str());
+               ROSE_VERSION, context.models.front().c_str(), url.c_str());
   Status shown;
   if (options.demo) {
     shown =
@@ -163,7 +206,19 @@ void AddHttpOptions(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
   command.add_option("--max-body", http.limits.body_bytes, "Largest request body, such as 64M")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->default_str("64M");
+  command.add_option(
+      "--api-key", options.keys,
+      "Key that requests under /v1 must show, as 'Authorization: Bearer KEY'; several "
+      "are all accepted (also: environment variable ROSE_API_KEY)");
+  command.add_option("--api-key-file", options.key_file,
+                     "File with such keys, one a line; '#' begins a comment");
+  command.add_option("--tls-cert", options.tls_certificate,
+                     "Serve HTTPS with this certificate (PEM, with those that vouch for it)");
+  command.add_option("--tls-key", options.tls_key, "Its key (PEM, without a passphrase)");
+  command.add_option("--cors-origin", http.access.origins,
+                     "Web pages that may use this server, such as https://app.example; * for all");
   command
       .add_option("--access-log", options.access_log,
                   "A JSON line for each request, to this file; - is stderr, off is none")
@@ -209,6 +264,8 @@ void AddServe(CLI::App& app, int& exit_code) {
                    "Requests that may wait for their turn before others get 503")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
+  command->add_flag("!--no-prefix-cache", options->model.engine.prefix_cache,
+                    "Compute every prompt anew, also where requests begin alike");
   command->add_flag("--demo", options->demo,
                     "Ask one question over the API, show the answer and how to go on; takes the "
                     "next free port if 8000 is in use; ends after the answer without a terminal");

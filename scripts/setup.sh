@@ -151,7 +151,7 @@ install_llguidance() {
 [ "$(uname -m)" = x86_64 ] || fail "deps.lock has packages for x86_64 only"
 mkdir -p .cache
 apt_needs g++ binutils ca-certificates ccache python3 python3-venv "$(boost_package)" \
-  libcli11-dev libspdlog-dev libfmt-dev libgtest-dev
+  libcli11-dev libspdlog-dev libfmt-dev libgtest-dev libssl-dev
 [ "$dev" = no ] || apt_needs clang-19 clang-format-19 libclang-rt-19-dev llvm-19
 [ -x .cache/bin/cmake ] && [ -x .cache/bin/ninja ] || rm -f .cache/base.stamp
 once base install_base

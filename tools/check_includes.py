@@ -57,6 +57,7 @@ CONFINED = {
     "cublas": {"device", "kernels", "ops/cuda"},
     "nccl": {"device", "kernels", "ops/cuda"},
     "llguidance": {"grammar"},
+    "openssl/": {"server"},
     "CLI/": set(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

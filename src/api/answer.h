@@ -60,6 +60,8 @@ class Answer {
   // For the log: tokens over all requests so far.
   virtual int64_t prompt_tokens() const = 0;
   virtual int64_t completion_tokens() const = 0;
+  // For the log: bytes that the model wrote and no field of the answer could hold.
+  virtual int64_t dropped_bytes() const { return 0; }
 };
 
 // A body, understood and checked.

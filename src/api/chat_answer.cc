@@ -309,4 +309,8 @@ int64_t ChatAnswer::completion_tokens() const {
   return state_->Sum(&ChatChoice::completion_tokens);
 }
 
+int64_t ChatAnswer::dropped_bytes() const {
+  return state_->Sum(&ChatChoice::dropped_bytes);
+}
+
 }  // namespace rose

@@ -73,6 +73,7 @@ void ChatChoice::Apply(const std::vector<ChatEvent>& events) {
         CloseMessage(event.complete);
         break;
       case ChatEvent::Kind::kDropped:
+        dropped_bytes_ += static_cast<int64_t>(event.text.size());
         break;
     }
   }

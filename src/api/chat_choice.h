@@ -52,6 +52,8 @@ class ChatChoice {
   const std::vector<int32_t>& token_ids() const { return token_ids_; }  // not taken yet
   // With prompt_logprobs: the prompt's tokens from position 1 on.
   const std::vector<SampledToken>& prompt_scores() const { return prompt_scores_; }
+  // Of what the model wrote outside of any message.
+  int64_t dropped_bytes() const { return dropped_bytes_; }
 
  private:
   enum class Field { kNone, kReasoning, kContent, kCall };
@@ -90,6 +92,7 @@ class ChatChoice {
   std::vector<SampledToken> prompt_scores_;
   bool saw_stop_id_ = false;  // nothing after it counts
   int64_t completion_tokens_ = 0, reasoning_tokens_ = 0, cached_tokens_ = 0;
+  int64_t dropped_bytes_ = 0;
   bool ended_ = false;
   std::string finish_reason_;
   std::string stop_reason_ = "null";

@@ -44,6 +44,7 @@ class ChatAnswer : public Answer {
   std::string Body() const override;
   int64_t prompt_tokens() const override;
   int64_t completion_tokens() const override;
+  int64_t dropped_bytes() const override;
 
  private:
   struct State;

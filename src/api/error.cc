@@ -11,10 +11,16 @@ std::string_view TypeOf(int http_status) {
       return "AuthenticationError";
     case 404:
       return "NotFoundError";
+    case 403:
+      return "PermissionDeniedError";
     case 422:
       return "UnprocessableEntityError";
     case 429:
       return "RateLimitError";
+    case 501:
+      return "NotImplementedError";
+    case 505:
+      return "BadRequestError";  // the client's choice
     case 503:
       return "ServiceUnavailableError";
     default:

@@ -9,7 +9,9 @@ Environment ReadEnvironment() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  return {.cpu_isa = read("ROSE_CPU_ISA"), .no_color = !read("NO_COLOR").empty()};
+  return {.cpu_isa = read("ROSE_CPU_ISA"),
+          .no_color = !read("NO_COLOR").empty(),
+          .api_key = read("ROSE_API_KEY")};
 }
 
 }  // namespace rose

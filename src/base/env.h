@@ -1,5 +1,5 @@
-// Every environment variable that the program reads. rose's own are for debugging only; what a user
-// needs is a flag.
+// Every environment variable that the program reads. rose's own are for debugging, and for secrets,
+// which flags show to every user of a machine. A command reads them once at its start.
 #pragma once
 
 #include <string>
@@ -12,6 +12,8 @@ struct Environment {
   std::string cpu_isa;
   // NO_COLOR: not empty = no styles on a terminal (no-color.org).
   bool no_color = false;
+  // ROSE_API_KEY: a key that requests to the server must show, beside those of its flags.
+  std::string api_key;
 };
 
 Environment ReadEnvironment();

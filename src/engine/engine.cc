@@ -68,6 +68,7 @@ class ThreadedEngine : public Engine {
                          "try again later");
     }
     ++open_;
+    request.submitted = std::chrono::steady_clock::now();
     const uint64_t seed = request.sampling.seed ? *request.sampling.seed : seeds_();
     inbox_.push_back({.id = next_id_, .seed = seed, .request = std::move(request)});
     wake_.notify_all();
@@ -96,10 +97,18 @@ class ThreadedEngine : public Engine {
     return failure_.empty();
   }
 
-  void Drain(int64_t timeout_ms) override {
+  int64_t Drain(int64_t timeout_ms) override {
+    // Longer than a step takes, unless the device hangs.
+    constexpr auto kLastStep = std::chrono::seconds(10);
+    const auto idle = [this] { return open_ == 0; };
     std::unique_lock lock(mutex_);
     draining_ = true;
-    idle_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return open_ == 0; });
+    if (idle_.wait_for(lock, std::chrono::milliseconds(timeout_ms), idle)) return 0;
+    const int64_t left = open_;
+    cancel_all_ = true;
+    wake_.notify_all();
+    idle_.wait_for(lock, kLastStep, idle);
+    return left;
   }
 
  private:
@@ -131,16 +140,20 @@ class ThreadedEngine : public Engine {
   bool TakeMail() {
     std::vector<Letter> letters;
     std::vector<RequestId> cancels;
+    bool cancel_all = false;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock,
-                 [this] { return stop_ || !inbox_.empty() || !cancels_.empty() || !loop_.idle(); });
+      wake_.wait(lock, [this] {
+        return stop_ || cancel_all_ || !inbox_.empty() || !cancels_.empty() || !loop_.idle();
+      });
       if (stop_) return false;
+      cancel_all = std::exchange(cancel_all_, false);
       letters.swap(inbox_);
       cancels.swap(cancels_);
     }
     for (Letter& letter : letters) loop_.Add(letter.id, letter.seed, std::move(letter.request));
     for (RequestId id : cancels) loop_.Cancel(id);
+    if (cancel_all) loop_.FinishAll(FinishReason::kCancelled, "");
     return true;
   }
 
@@ -184,6 +197,7 @@ class ThreadedEngine : public Engine {
   RequestId next_id_ = 1;
   int64_t open_ = 0;  // requests without their last event
   bool draining_ = false;
+  bool cancel_all_ = false;  // once: ends all that was taken in
   bool stop_ = false;
   std::string failure_;  // why the thread failed; empty while healthy
   EngineStats stats_;

@@ -51,8 +51,9 @@ class Engine {
   virtual int64_t vocab() const = 0;
   // False once its thread has failed; then every Submit answers kInternal.
   virtual bool healthy() const = 0;
-  // Refuses new requests; returns once nothing runs or waits, or after `timeout_ms`.
-  virtual void Drain(int64_t timeout_ms) = 0;
+  // Refuses new requests; returns once nothing runs or waits. What is left after `timeout_ms` is
+  // cancelled before the next step, and gets its last event. Returns how many that were.
+  virtual int64_t Drain(int64_t timeout_ms) = 0;
 };
 
 std::unique_ptr<Engine> CreateEngine(const EngineConfig& config, std::unique_ptr<Executor> executor,

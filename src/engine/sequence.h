@@ -24,6 +24,7 @@ struct Sequence {
   PrefixTree::Match match;  // while it waits: what is cached, as of the step being planned
   int64_t cached = 0;       // prompt tokens that were cached when it was admitted first
   bool admitted = false;    // has run before
+  double queued_ms = -1;    // from Submit to its first step
   bool finished = false;    // its last event is out; removed when the step ends
 };
 

@@ -188,6 +188,8 @@ void StepLoop::Admit() {
   totals_.prompt_tokens += seq.prompt_tokens;
   totals_.prefix_queries += seq.prompt_tokens;
   totals_.prefix_hits += seq.cached;
+  const auto waited = std::chrono::steady_clock::now() - seq.request.submitted;
+  seq.queued_ms = std::chrono::duration<double, std::milli>(waited).count();
 }
 
 void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
@@ -276,6 +278,7 @@ void StepLoop::Deliver(Sequence& seq, TokenEvent event) {
   if (event.tokens.empty() && event.prompt.empty()) return;
   event.id = seq.id;
   event.cached_tokens = seq.cached;
+  event.queued_ms = seq.queued_ms;
   if (seq.request.on_event) seq.request.on_event(event);
 }
 
@@ -311,6 +314,7 @@ void StepLoop::Finish(Sequence& seq, TokenEvent event) {
   ++finished_;
   event.id = seq.id;
   event.cached_tokens = seq.cached;
+  event.queued_ms = seq.queued_ms;
   if (seq.request.on_event) seq.request.on_event(event);
 }
 

@@ -10,6 +10,8 @@
 namespace rose {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 class StubExecutor : public Executor {
  public:
   explicit StubExecutor(StubOptions options) : options_(std::move(options)) {
@@ -31,15 +33,24 @@ class StubExecutor : public Executor {
   StepResult Wait() override {
     ROSE_CHECK(plan_ != nullptr, "no step is in flight");
     const StepPlan& plan = *std::exchange(plan_, nullptr);
-    if (options_.tokens_per_second > 0) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(1 / options_.tokens_per_second));
-    }
+    if (options_.tokens_per_second > 0) KeepPace();
     StepResult result;
     for (const SeqPlan& seq : plan.seqs) result.seqs.push_back(Run(seq));
     return result;
   }
 
  private:
+  // One step in every period, whatever the caller does between steps; time that was missed is not
+  // made up for.
+  void KeepPace() {
+    const auto period = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(1 / options_.tokens_per_second));
+    const Clock::time_point now = Clock::now();
+    due_ = std::max(due_ + period, now);
+    if (due_ > now + period) due_ = now + period;
+    std::this_thread::sleep_until(due_);
+  }
+
   SeqResult Run(const SeqPlan& seq) const {
     SeqResult result;
     for (int64_t i = 0; i < seq.scored; ++i) {
@@ -107,6 +118,7 @@ class StubExecutor : public Executor {
   const StubOptions options_;
   ExecutorInfo info_;
   const StepPlan* plan_ = nullptr;
+  Clock::time_point due_;  // of the step before
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the engine is asked, and what it answers: token ids and numbers, no text and no format.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,6 +60,7 @@ struct TokenEvent {
   FinishReason finish = FinishReason::kNone;
   std::optional<int32_t> stop_id;  // the stop id that ended it
   int64_t cached_tokens = 0;       // prompt tokens taken from the prefix cache
+  double queued_ms = -1;           // from Submit to its first step; -1 = it never ran
   std::string error;               // with kError
 };
 
@@ -71,7 +73,8 @@ struct Request {
   int64_t prompt_logprobs = -1;  // -1 = none, n = the prompt tokens' and those of the n most likely
   // Requests of different salts share no cached pages.
   std::string cache_salt;
-  std::shared_ptr<TokenConstraint> constraint;  // this request's own; null = none
+  std::chrono::steady_clock::time_point submitted;  // set by Engine::Submit
+  std::shared_ptr<TokenConstraint> constraint;      // this request's own; null = none
   // Called on the engine's thread, in order; must not block or call the engine.
   std::function<void(const TokenEvent&)> on_event;
 };

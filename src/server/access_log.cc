@@ -54,6 +54,7 @@ std::string FormatAccessLine(const AccessRecord& record, int64_t unix_ms) {
     line += R"(,"first_byte_ms":)" + Milliseconds(record.first_byte_ms);
   line += R"(,"total_ms":)" + Milliseconds(record.total_ms);
   if (record.client_left) line += R"(,"client_left":true)";
+  if (!record.cut_off.empty()) line += R"(,"cut_off":)" + Quote(record.cut_off);
   const RequestStats& stats = record.stats;
   if (!stats.model.empty()) line += R"(,"model":)" + Quote(stats.model);
   if (stats.prompt_tokens >= 0) line += StrCat(R"(,"prompt_tokens":)", stats.prompt_tokens);
@@ -61,6 +62,11 @@ std::string FormatAccessLine(const AccessRecord& record, int64_t unix_ms) {
   if (stats.completion_tokens >= 0) {
     line += StrCat(R"(,"completion_tokens":)", stats.completion_tokens);
   }
+  if (stats.queued_ms >= 0) line += R"(,"queued_ms":)" + Milliseconds(stats.queued_ms);
+  if (stats.first_token_ms >= 0) {
+    line += R"(,"first_token_ms":)" + Milliseconds(stats.first_token_ms);
+  }
+  if (stats.dropped_bytes > 0) line += StrCat(R"(,"dropped_bytes":)", stats.dropped_bytes);
   if (!stats.finish.empty()) line += R"(,"finish":)" + Quote(stats.finish);
   return line + "}";
 }

@@ -43,6 +43,8 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
       {"GET", "/ping", &ApiService::Ping},
       {"POST", "/ping", &ApiService::Ping},
       {"GET", "/version", &ApiService::Version},
+      {"GET", "/load", &ApiService::Load},
+      {"GET", "/metrics", &ApiService::MetricsText},
       {"GET", "/v1/models", &ApiService::Models},
       {"GET", "/v1/models/", &ApiService::Model},
       {"POST", "/v1/chat/completions", &ApiService::ChatCompletions},
@@ -82,6 +84,7 @@ void ApiService::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> wri
   HttpResponse refusal;
   const Route* route = FindRoute(request, refusal);
   if (route == nullptr) return writer->Send(std::move(refusal));
+  writer->SetRoute(route->path);
   (this->*route->handle)(std::move(request), std::move(writer));
 }
 
@@ -120,6 +123,20 @@ void ApiService::Ping(HttpRequest request, Writer writer) {
 
 void ApiService::Version(HttpRequest, Writer writer) {
   writer->Send({.body = R"({"version":")" ROSE_VERSION R"("})"});
+}
+
+void ApiService::Load(HttpRequest, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  const EngineStats stats = backend->engine.stats();
+  writer->Send({.body = StrCat(R"({"server_load":)", stats.running + stats.waiting, "}")});
+}
+
+void ApiService::MetricsText(HttpRequest, Writer writer) {
+  const Backend* backend = RequireBackend(writer);
+  if (backend == nullptr) return;
+  writer->Send({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                .body = metrics_.Text(backend->context.models.front(), backend->engine.stats())});
 }
 
 void ApiService::Models(HttpRequest, Writer writer) {
@@ -193,7 +210,8 @@ void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepar
                           Exchange::ErrorForm error_form) {
   const Backend* backend = RequireBackend(writer, error_form);
   if (backend == nullptr) return;
-  auto exchange = std::make_shared<Exchange>(backend->engine, std::move(writer), error_form);
+  auto exchange =
+      std::make_shared<Exchange>(backend->engine, metrics_, std::move(writer), error_form);
   exchange->WatchClient();
   workers_.Post([exchange, backend, prepare, body = std::move(request.body)] {
     const auto now = static_cast<int64_t>(std::time(nullptr));

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "server/exchange.h"
 #include "server/http_server.h"
+#include "server/metrics.h"
 #include "server/worker_pool.h"
 
 namespace rose {
@@ -32,6 +33,8 @@ class ApiService {
   void SetReady(Engine& engine, ApiContext context, const ResponseStoreLimits& responses = {});
   // /health says 503 from now on; the engine's own draining refuses new requests.
   void StartDraining() { draining_ = true; }
+  // What the HTTP server's on_finished tells.
+  void OnFinished(const AccessRecord& record) { metrics_.ObserveRequest(record); }
   // Joins the workers, forgets the stored responses.
   void Stop();
 
@@ -52,6 +55,8 @@ class ApiService {
   void Health(HttpRequest request, Writer writer);
   void Ping(HttpRequest request, Writer writer);
   void Version(HttpRequest request, Writer writer);
+  void Load(HttpRequest request, Writer writer);
+  void MetricsText(HttpRequest request, Writer writer);
   void Models(HttpRequest request, Writer writer);
   void Model(HttpRequest request, Writer writer);
   void ChatCompletions(HttpRequest request, Writer writer);
@@ -77,6 +82,7 @@ class ApiService {
   std::unique_ptr<const Backend> backend_;
   std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set
   std::atomic<bool> draining_ = false;
+  Metrics metrics_;     // of the HTTP server's thread
   WorkerPool workers_;  // last: its tasks use the rest
 };
 

@@ -76,8 +76,7 @@ void Exchange::Submit(PreparedCall call) {
 
 void Exchange::OnEvent(int64_t index, const TokenEvent& event) {
   if (over_) return;
-  stats_.cached_tokens = std::max(stats_.cached_tokens, event.cached_tokens);
-  if (event.finish != FinishReason::kNone) stats_.finish = NameOf(event.finish);
+  Note(event);
   std::vector<StreamEvent> events;
   answer_->Push(index, event, events);
   if (answer_->ended(index) && event.finish == FinishReason::kNone) {
@@ -88,6 +87,21 @@ void Exchange::OnEvent(int64_t index, const TokenEvent& event) {
   if (stream_ && done) answer_->Finish(events);
   if (stream_) Write(events);
   if (done) Complete();
+}
+
+// What the log and the metrics want to know.
+void Exchange::Note(const TokenEvent& event) {
+  stats_.cached_tokens = std::max(stats_.cached_tokens, event.cached_tokens);
+  stats_.queued_ms = std::max(stats_.queued_ms, event.queued_ms);
+  if (event.finish != FinishReason::kNone) stats_.finish = NameOf(event.finish);
+  if (event.tokens.empty()) return;
+  const std::chrono::duration<double, std::milli> now = std::chrono::steady_clock::now() - started_;
+  if (stats_.first_token_ms < 0) {
+    stats_.first_token_ms = now.count();
+  } else if (ids_.size() == 1) {  // the tokens of several choices come as they like
+    metrics_.ObserveTokens((now.count() - stats_.last_token_ms) / 1000, std::ssize(event.tokens));
+  }
+  stats_.last_token_ms = now.count();
 }
 
 void Exchange::Write(const std::vector<StreamEvent>& events) {
@@ -134,6 +148,7 @@ void Exchange::CancelAll() {
 void Exchange::Report() {
   stats_.prompt_tokens = answer_->prompt_tokens();
   stats_.completion_tokens = answer_->completion_tokens();
+  stats_.dropped_bytes = answer_->dropped_bytes();
   writer_->SetStats(stats_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "api/answer.h"
 #include "engine/engine.h"
 #include "server/http_server.h"
+#include "server/metrics.h"
 
 namespace rose {
 
@@ -20,10 +22,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The endpoint's form of an error that is its whole answer.
   using ErrorForm = HttpResponse (*)(const ApiError&);
 
-  // `engine` outlives the exchange, and so does what `prepare` and its answer use.
-  Exchange(Engine& engine, std::shared_ptr<ResponseWriter> writer,
+  // `engine` and `metrics` outlive the exchange, and so does what `prepare` and its answer use.
+  Exchange(Engine& engine, Metrics& metrics, std::shared_ptr<ResponseWriter> writer,
            ErrorForm error_form = &ErrorResponse)
-      : engine_(engine), writer_(std::move(writer)), error_form_(error_form) {}
+      : engine_(engine), metrics_(metrics), writer_(std::move(writer)), error_form_(error_form) {}
 
   // A client that leaves cancels what runs for it, unless the call is detached.
   void WatchClient();
@@ -33,6 +35,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   void Submit(PreparedCall call);
   void OnEvent(int64_t index, const TokenEvent& event);
+  void Note(const TokenEvent& event);
   void Write(const std::vector<StreamEvent>& events);
   void Complete();
   void OnClientLeft();
@@ -41,6 +44,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Report();
 
   Engine& engine_;
+  Metrics& metrics_;
   std::shared_ptr<ResponseWriter> writer_;
   const ErrorForm error_form_;
   std::atomic<bool> over_ = false;  // answered, refused, or the client left
@@ -50,6 +54,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool detached_ = false;
   std::vector<RequestId> ids_;  // by request of the call
   RequestStats stats_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace rose

@@ -1,7 +1,7 @@
+// HttpConnection: the half that reads.
 #include "server/http_connection.h"
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/write.hpp>
 #include <utility>
 
 #include "base/check.h"
@@ -16,11 +16,6 @@ namespace {
 // not read until the answer is done.
 constexpr size_t kMaxReadAhead = 64 << 10;
 
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 }  // namespace
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, HttpConnectionContext& context)
@@ -32,7 +27,7 @@ bool HttpConnection::Open() {
   socket_.set_option(asio::ip::tcp::no_delay(true), error);
   const auto remote = socket_.remote_endpoint(error);
   if (error) {  // the client left before it was accepted
-    Close();
+    Close({});
     return false;
   }
   record_.remote = StrCat(remote.address().to_string(), ":", remote.port());
@@ -41,24 +36,27 @@ bool HttpConnection::Open() {
 
 void HttpConnection::Start() {
   if (!Open()) return;
-  SetDeadline(context_.config.idle_timeout_ms);
+  const HttpServerConfig& config = context_.config;
+  if (config.tls) tls_ = std::make_unique<TlsSession>(config.tls);
+  // A handshake is not waited for as long as a next request.
+  SetDeadline(config.tls ? config.header_timeout_ms : config.idle_timeout_ms);
   WaitReadable();
 }
 
 void HttpConnection::StartRefusing(HttpResponse error) {
-  if (Open()) Refuse(std::move(error));
+  if (!Open()) return;
+  if (context_.config.tls) return Close("stopped");  // nothing can be said before a handshake
+  Refuse(std::move(error));
 }
 
 void HttpConnection::Drain() {
   keep_alive_ = false;
-  if (state_ == State::kIdle || state_ == State::kReading) Close();
+  if (state_ == State::kIdle || state_ == State::kReading) Close("stopped");
 }
 
 void HttpConnection::Abort() {
-  Close();
+  Close("stopped");
 }
-
-// ---- Reading
 
 void HttpConnection::WaitReadable() {
   if (waiting_readable_ || input_ended_ || state_ == State::kClosed) return;
@@ -70,7 +68,7 @@ void HttpConnection::WaitReadable() {
                      [self = shared_from_this()](const error_code& error) {
                        self->waiting_readable_ = false;
                        if (self->state_ == State::kClosed) return;
-                       if (error) return self->Close();
+                       if (error) return self->Close({});
                        self->OnReadable();
                      });
 }
@@ -80,8 +78,22 @@ void HttpConnection::OnReadable() {
   const size_t size = socket_.read_some(asio::buffer(context_.scratch), error);
   if (error == asio::error::would_block || error == asio::error::try_again) return WaitReadable();
   if (error == asio::error::eof) return OnEndOfInput();
-  if (error) return Close();
+  if (error) return Close({});
   const std::string_view bytes(context_.scratch.data(), size);
+  if (!tls_) {
+    Take(bytes);
+  } else {
+    std::string plain, reply;
+    const auto state = tls_->Receive(bytes, plain, reply);
+    SendBytes(reply);
+    if (state == TlsSession::State::kBroken) return Close({});
+    if (!plain.empty()) Take(plain);
+    if (state == TlsSession::State::kEnded) return OnEndOfInput();
+  }
+  WaitReadable();
+}
+
+void HttpConnection::Take(std::string_view bytes) {
   switch (state_) {
     case State::kIdle:
     case State::kReading:
@@ -95,7 +107,6 @@ void HttpConnection::OnReadable() {
     case State::kClosed:
       break;
   }
-  WaitReadable();
 }
 
 // Offers the parser what was left over, then `bytes`, until a request is complete.
@@ -115,12 +126,24 @@ void HttpConnection::Feed(std::string_view bytes) {
   }
   const auto stage_before = parser_->stage();
   unparsed_ = bytes.substr(parser_->Push(bytes));
+  const int64_t more = parser_->body_bytes() - receiving_;
+  receiving_ += more;
+  context_.receiving += more;
   switch (parser_->stage()) {
     case RequestParser::Stage::kHeader:
       break;
     case RequestParser::Stage::kBody:
-      if (stage_before == RequestParser::Stage::kHeader)
+      if (stage_before == RequestParser::Stage::kHeader) {
+        // Before the body: what is refused anyway takes no memory.
+        if (auto refusal = CheckAccess(context_.config.access, parser_->head())) {
+          return Refuse(std::move(*refusal));
+        }
         SetDeadline(context_.config.body_timeout_ms);
+      }
+      if (context_.receiving > context_.config.max_receiving_bytes) {
+        return Refuse(
+            ErrorResponse(503, "The server is busy receiving requests; try again later."));
+      }
       if (parser_->expects_continue() && !told_to_continue_) Queue("HTTP/1.1 100 Continue\r\n\r\n");
       told_to_continue_ = true;
       break;
@@ -135,49 +158,57 @@ void HttpConnection::Feed(std::string_view bytes) {
 
 void HttpConnection::HandleRequest() {
   HttpRequest request = parser_->Take();
-  parser_.reset();
-  timer_.cancel();
-  state_ = State::kAnswering;
-  ++serial_;
-  head_request_ = request.method == "HEAD";
-  http10_ = request.http10;
+  DropParser();
+  BeginAnswer(request);
   keep_alive_ = request.keep_alive && !context_.draining;
-  streaming_ = false;
-  received_ = Clock::now();
-  request.remote = record_.remote;
-  record_ = {};
-  record_.request_id = request.id;
-  record_.remote = request.remote;
-  record_.method = request.method;
-  record_.path = request.path;
-  record_.request_bytes = static_cast<int64_t>(request.body.size());
-  ++context_.answering;
+  if (auto refusal = CheckAccess(context_.config.access, request)) {
+    return Send(serial_, std::move(*refusal));
+  }
   context_.handler(std::move(request),
                    std::make_shared<ResponseWriter>(shared_from_this(), serial_));
 }
 
 // Answers what is no whole request; nothing that comes after it can be understood.
 void HttpConnection::Refuse(HttpResponse error) {
-  parser_.reset();
-  timer_.cancel();
+  HttpRequest head;
+  if (parser_) head = parser_->head();
+  if (head.id.empty()) head.id = UsableRequestId({});  // not even a head
+  DropParser();
   unparsed_.clear();
+  BeginAnswer(head);
+  keep_alive_ = false;
+  Send(serial_, std::move(error));
+}
+
+void HttpConnection::BeginAnswer(const HttpRequest& head) {
+  timer_.cancel();
   state_ = State::kAnswering;
   ++serial_;
-  head_request_ = http10_ = streaming_ = keep_alive_ = false;
-  received_ = Clock::now();
-  const std::string remote = record_.remote;
-  record_ = {};
-  record_.request_id = UsableRequestId({});
-  record_.remote = remote;
   ++context_.answering;
-  Send(serial_, std::move(error));
+  head_request_ = head.method == "HEAD";
+  http10_ = head.http10;
+  streaming_ = false;
+  received_ = Clock::now();
+  cors_ = CorsHeaders(context_.config.access, head);
+  AccessRecord record;
+  record.request_id = head.id;
+  record.remote = std::move(record_.remote);
+  record.method = head.method;
+  record.path = head.path;
+  record.request_bytes = static_cast<int64_t>(head.body.size());
+  record_ = std::move(record);
+}
+
+void HttpConnection::DropParser() {
+  parser_.reset();
+  context_.receiving -= std::exchange(receiving_, 0);
 }
 
 void HttpConnection::OnEndOfInput() {
   input_ended_ = true;
   keep_alive_ = false;
   // A complete answer is still sent to a client that only closed its sending side.
-  if (state_ != State::kFlushing) Close();
+  if (state_ != State::kFlushing) Close({});
 }
 
 void HttpConnection::SetDeadline(int64_t ms) {
@@ -192,153 +223,9 @@ void HttpConnection::OnDeadline() {
   if (state_ == State::kReading) {
     Refuse(ErrorResponse(408, "The request did not arrive in time."));
   } else {
-    Close();
+    // While an answer is under way only a blocked write has a deadline.
+    Close("slow_reader");
   }
-}
-
-// ---- Answering
-
-bool HttpConnection::IsCurrent(int64_t serial) const {
-  return serial == serial_ && state_ == State::kAnswering;
-}
-
-void HttpConnection::Send(int64_t serial, HttpResponse response) {
-  if (!IsCurrent(serial) || streaming_) return;
-  record_.status = response.status;
-  Queue(FormatHead(response, record_.request_id, StrCat("Content-Length: ", response.body.size()),
-                   keep_alive_));
-  StartBody();
-  if (!head_request_) Queue(response.body);
-  FinishAnswer();
-}
-
-void HttpConnection::BeginStream(int64_t serial, HttpResponse head) {
-  if (!IsCurrent(serial) || streaming_) return;
-  record_.status = head.status;
-  streaming_ = true;
-  if (http10_) keep_alive_ = false;  // the end of the connection ends the body
-  Queue(FormatHead(head, record_.request_id, http10_ ? "" : "Transfer-Encoding: chunked",
-                   keep_alive_));
-}
-
-void HttpConnection::Write(int64_t serial, std::string_view data) {
-  if (!IsCurrent(serial) || !streaming_ || data.empty() || head_request_) return;
-  StartBody();
-  if (http10_) {
-    Queue(data);
-  } else {
-    Queue(FormatChunk(data));
-  }
-  const size_t backlog = out_.size() + sending_.size() - sent_;
-  if (static_cast<int64_t>(backlog) > context_.config.max_backlog_bytes) Close();
-}
-
-void HttpConnection::EndStream(int64_t serial) {
-  if (!IsCurrent(serial) || !streaming_) return;
-  if (!http10_ && !head_request_) Queue("0\r\n\r\n");
-  FinishAnswer();
-}
-
-// The handler dropped its writer.
-void HttpConnection::Abandon(int64_t serial) {
-  if (!IsCurrent(serial)) return;
-  if (streaming_) return Close();
-  Send(serial, ErrorResponse(500, "The server failed to answer this request."));
-}
-
-void HttpConnection::OnDisconnect(int64_t serial, std::function<void()> callback) {
-  if (IsCurrent(serial)) {
-    on_disconnect_ = std::move(callback);
-  } else if (state_ == State::kClosed && serial == serial_) {
-    callback();
-  }
-}
-
-void HttpConnection::SetStats(int64_t serial, RequestStats stats) {
-  if (serial == serial_) record_.stats = std::move(stats);
-}
-
-void HttpConnection::StartBody() {
-  if (record_.first_byte_ms < 0) record_.first_byte_ms = MillisecondsSince(received_);
-}
-
-void HttpConnection::Queue(std::string_view bytes) {
-  out_ += bytes;
-  record_.response_bytes += static_cast<int64_t>(bytes.size());
-  if (!writing_ && state_ != State::kClosed) WriteSome();
-}
-
-void HttpConnection::WriteSome() {
-  if (sent_ == sending_.size()) {
-    sending_ = std::exchange(out_, {});
-    sent_ = 0;
-  }
-  writing_ = true;
-  const bool answering =
-      state_ != State::kReading;  // "100 Continue" leaves the body's deadline alone
-  if (answering) SetDeadline(context_.config.write_timeout_ms);
-  socket_.async_write_some(asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
-                           [self = shared_from_this()](const error_code& error, size_t bytes) {
-                             self->writing_ = false;
-                             if (self->state_ == State::kClosed) return;
-                             if (error) return self->Close();
-                             self->OnWritten(bytes);
-                           });
-}
-
-void HttpConnection::OnWritten(size_t bytes) {
-  sent_ += bytes;
-  if (sent_ < sending_.size() || !out_.empty()) return WriteSome();
-  sending_ = {};
-  sent_ = 0;
-  if (state_ == State::kAnswering) timer_.cancel();  // the next event may take its time
-  if (state_ == State::kFlushing) OnAnswered();
-}
-
-// All bytes of the answer are with the kernel.
-void HttpConnection::OnAnswered() {
-  state_ = State::kIdle;
-  Report(/*client_left=*/false);
-  if (!keep_alive_ || context_.draining) {
-    if (input_ended_) return Close();
-    error_code ignored;
-    // Closing with unread input would reset the connection, and the client might lose the answer.
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    state_ = State::kLingering;
-    SetDeadline(context_.config.linger_ms);
-    return WaitReadable();
-  }
-  SetDeadline(context_.config.idle_timeout_ms);
-  Feed({});  // a request that was sent ahead
-  WaitReadable();
-}
-
-// All bytes of the answer are queued.
-void HttpConnection::FinishAnswer() {
-  on_disconnect_ = nullptr;
-  state_ = State::kFlushing;
-  if (!writing_) OnAnswered();
-}
-
-void HttpConnection::Report(bool client_left) {
-  --context_.answering;
-  if (!context_.config.on_finished) return;
-  record_.total_ms = MillisecondsSince(received_);
-  record_.client_left = client_left;
-  context_.config.on_finished(record_);
-}
-
-void HttpConnection::Close() {
-  if (state_ == State::kClosed) return;
-  const bool unfinished = state_ == State::kAnswering || state_ == State::kFlushing;
-  state_ = State::kClosed;
-  error_code ignored;
-  socket_.close(ignored);
-  timer_.cancel();
-  out_ = unparsed_ = {};  // a write under way still refers to sending_
-  if (auto callback = std::exchange(on_disconnect_, nullptr)) callback();
-  if (unfinished) Report(/*client_left=*/true);
-  context_.on_closed(this);
 }
 
 }  // namespace rose

@@ -25,6 +25,7 @@ struct HttpConnectionContext {
   const HttpHandler& handler;
   std::function<void(HttpConnection*)> on_closed;  // once for each connection
   std::string scratch;                             // read buffer, used within one callback only
+  int64_t receiving = 0;                           // bytes of bodies that are not complete
   bool draining = false;
   std::atomic<int64_t> answering = 0;  // requests whose answer is not complete
 };
@@ -51,6 +52,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Abandon(int64_t serial);
   void OnDisconnect(int64_t serial, std::function<void()> callback);
   void SetStats(int64_t serial, RequestStats stats);
+  void SetRoute(int64_t serial, std::string_view route);
 
  private:
   enum class State {
@@ -66,28 +68,34 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool Open();
   void WaitReadable();
   void OnReadable();
+  void Take(std::string_view bytes);
   void Feed(std::string_view bytes);
   void HandleRequest();
   void Refuse(HttpResponse error);
+  void BeginAnswer(const HttpRequest& head);
+  void DropParser();
   void OnEndOfInput();
   void SetDeadline(int64_t ms);
   void OnDeadline();
   bool IsCurrent(int64_t serial) const;
   void StartBody();
   void Queue(std::string_view bytes);
-  void WriteSome();
-  void OnWritten(size_t bytes);
+  void SendBytes(std::string_view bytes);
+  void WaitWritable();
+  void OnWritable();
   void FinishAnswer();
   void OnAnswered();
-  void Report(bool client_left);
-  void Close();
+  void Report(std::string_view cut_off);
+  void Close(std::string_view cut_off);
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   HttpConnectionContext& context_;
   State state_ = State::kIdle;
+  std::unique_ptr<TlsSession> tls_;  // null: plain HTTP
 
   std::optional<RequestParser> parser_;  // while reading
+  int64_t receiving_ = 0;                // bytes of its body, as counted in the context
   std::string unparsed_;                 // bytes that belong to later parsing
   bool waiting_readable_ = false;
   bool input_ended_ = false;
@@ -99,14 +107,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool http10_ = false;
   bool keep_alive_ = true;
   bool streaming_ = false;
+  HttpHeaders cors_;  // of every answer
   std::function<void()> on_disconnect_;
   AccessRecord record_;
   Clock::time_point received_;
 
-  std::string out_;      // to be sent
-  std::string sending_;  // being sent
-  size_t sent_ = 0;      // of sending_
-  bool writing_ = false;
+  std::string out_;  // what the kernel did not take yet
+  size_t sent_ = 0;  // of out_
+  bool waiting_writable_ = false;
 };
 
 }  // namespace rose

@@ -12,6 +12,9 @@
 
 namespace rose {
 
+// ASCII letters alike.
+bool EqualsIgnoringCase(std::string_view a, std::string_view b);
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 // The value of the first header of that name (case-insensitive), or an empty view.

@@ -68,6 +68,11 @@ void ResponseWriter::SetStats(RequestStats stats) {
                  });
 }
 
+void ResponseWriter::SetRoute(std::string_view route) {
+  asio::dispatch(connection_->executor(),
+                 [c = connection_, s = serial_, route] { c->SetRoute(s, route); });
+}
+
 void ResponseWriter::Post(std::function<void()> task) {
   asio::post(connection_->executor(), std::move(task));
 }
@@ -194,6 +199,8 @@ void HttpServer::Core::OnClosed(HttpConnection* connection) {
 bool HttpServer::Core::Drain(int64_t timeout_ms) {
   asio::post(io_, [this] {
     context_.draining = true;
+    error_code ignored;
+    acceptor_.close(ignored);
     const auto all = all_;  // closing takes away from all_
     for (const auto& [key, weak] : all) {
       if (const auto connection = weak.lock()) connection->Drain();

@@ -11,29 +11,39 @@
 #include <string>
 
 #include "base/status.h"
+#include "server/access_policy.h"
 #include "server/http_message.h"
 #include "server/request_parser.h"
+#include "server/tls.h"
 
 namespace rose {
 
-// What the handler can tell the access log about a request; -1 and empty = not known.
+// What the handler can tell the access log about a request; -1 and empty = not known. Times count
+// from the complete request.
 struct RequestStats {
   std::string model = {};
   int64_t prompt_tokens = -1;
   int64_t cached_tokens = -1;
   int64_t completion_tokens = -1;
-  std::string finish = {};  // stop, length, cancelled, error
+  std::string finish = {};     // stop, length, cancelled, error
+  double queued_ms = -1;       // in the engine's queue
+  double first_token_ms = -1;  // to the first token
+  double last_token_ms = -1;   // to the last one so far
+  int64_t dropped_bytes = 0;   // of what the model wrote and no field of the answer could hold
 };
 
 // A request that is over, for the access log. Never content.
 struct AccessRecord {
   std::string request_id, remote, method, path;
+  std::string_view route = {};  // the pattern that the handler found for the path
   int status = 0;
   int64_t request_bytes = 0;   // body
   int64_t response_bytes = 0;  // head and body, as sent
   double first_byte_ms = -1;   // from the whole request to the first byte of the answer's body
   double total_ms = 0;         // from the whole request to the last byte
   bool client_left = false;    // before the answer was complete
+  // Why the server broke the answer off: "slow_reader", "stopped", "failed". Empty: it did not.
+  std::string_view cut_off = {};
   RequestStats stats;
 };
 
@@ -41,9 +51,12 @@ struct HttpServerConfig {
   std::string host = "127.0.0.1";
   int port = 8000;  // 0 = any free one
   HttpLimits limits;
+  AccessPolicy access;
+  std::shared_ptr<const TlsContext> tls;  // shared by all sessions; null = plain HTTP
   int64_t max_connections = 4096;
   int64_t max_backlog_bytes = 1 << 20;  // of a stream, unsent; a reader behind by more is cut off
-  int64_t idle_timeout_ms = 75'000;     // between requests
+  int64_t max_receiving_bytes = int64_t{1} << 30;  // of all bodies that are not complete
+  int64_t idle_timeout_ms = 75'000;                // between requests
   int64_t header_timeout_ms = 10'000;  // from the first byte of a request to the end of its headers
   int64_t body_timeout_ms = 120'000;   // for the body
   int64_t write_timeout_ms = 30'000;   // without progress of a write
@@ -76,6 +89,8 @@ class ResponseWriter {
   void OnDisconnect(std::function<void()> callback);
   // For the access log; before the end of the answer.
   void SetStats(RequestStats stats);
+  // The pattern of the path, for figures by route; `route` is a literal.
+  void SetRoute(std::string_view route);
   // Runs `task` on the server's thread, in order with the calls above.
   void Post(std::function<void()> task);
 

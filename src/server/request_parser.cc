@@ -66,12 +66,16 @@ size_t RequestParser::Push(std::string_view bytes) {
         impl_->parser.put(boost::asio::const_buffer(slice.data(), slice.size()), error);
     used += step;
     if (in_header) header_used_ += step;
+    if (in_header) request_line_seen_ |= slice.find('\n') != std::string_view::npos;
     if (error == http::error::need_more && in_header && slice.size() < rest.size()) {
       error = http::error::header_limit;
     }
-    if (error == http::error::header_limit) {
+    if (error == http::error::header_limit && !request_line_seen_) {
+      Fail(414, StrCat("The request line is longer than ", limits_.header_bytes, " bytes."));
+    } else if (error == http::error::header_limit) {
       Fail(431, StrCat("The request's headers are longer than ", limits_.header_bytes, " bytes."));
     } else if (error == http::error::body_limit) {
+      if (in_header) TakeHeader();  // declared too long: the fields are there
       Fail(413, StrCat("The request's body is longer than ", limits_.body_bytes,
                        " bytes, the limit of this server."));
     } else if (error == http::error::bad_version) {
@@ -130,6 +134,14 @@ void RequestParser::TakeHeader() {
     request.headers.emplace_back(View(field.name_string()), View(field.value()));
   }
   request.id = UsableRequestId(FindHeader(request.headers, "X-Request-Id"));
+}
+
+const HttpRequest& RequestParser::head() const {
+  return impl_->request;
+}
+
+int64_t RequestParser::body_bytes() const {
+  return static_cast<int64_t>(impl_->parser.get().body().size());
 }
 
 HttpRequest RequestParser::Take() {

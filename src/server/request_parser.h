@@ -32,6 +32,10 @@ class RequestParser {
   bool expects_continue() const;
   // In kFailed: the answer that says why. The connection must be closed after it.
   const HttpResponse& error() const { return error_; }
+  // From kBody on: the request without its body; `remote` is empty.
+  const HttpRequest& head() const;
+  // Bytes of the body so far.
+  int64_t body_bytes() const;
   // In kDone, once. `remote` is left empty.
   HttpRequest Take();
 
@@ -45,6 +49,7 @@ class RequestParser {
   HttpLimits limits_;
   Stage stage_ = Stage::kHeader;
   size_t header_used_ = 0;  // bytes
+  bool request_line_seen_ = false;
   HttpResponse error_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <string>
 
 #include "e2e/program.h"
@@ -40,6 +41,27 @@ TEST(Serve, AnswersUntilASignal) {
   // Never content.
   EXPECT_EQ(serve.errors().find("2 + 3"), std::string::npos);
   EXPECT_EQ(serve.output(), "");
+}
+
+TEST(Serve, TakesKeysFromAFile) {
+  const std::string file = testing::TempDir() + "rose_keys";
+  {
+    std::ofstream out(file);
+    out << "# keys\n\nfirst-key\r\nsecond-key \n";
+  }
+  Program serve({"serve", kModel, "--port", "0", "--api-key-file", file, "--api-key", "third-key"});
+  HttpClient client = HttpClient::Connect("127.0.0.1", PortOf(serve)).value();
+  EXPECT_EQ(client.Ask("GET", "/health")->status, 200);
+  EXPECT_EQ(client.Ask("GET", "/v1/models")->status, 401);
+  for (const char* key : {"first-key", "second-key", "third-key"}) {
+    const HttpHeaders headers = {{"Authorization", std::string("Bearer ") + key}};
+    EXPECT_EQ(client.Ask("GET", "/v1/models", "", headers)->status, 200) << key;
+  }
+  EXPECT_EQ(client.Ask("GET", "/v1/models", "", {{"Authorization", "Bearer # keys"}})->status, 401);
+  serve.Signal(SIGTERM);
+  EXPECT_EQ(serve.Wait(), 0);
+  // The log names no key.
+  EXPECT_EQ(serve.errors().find("-key"), std::string::npos) << serve.errors();
 }
 
 TEST(Serve, FinishesAnAnswerAfterTheFirstSignal) {
@@ -89,6 +111,18 @@ TEST(Serve, SaysWhatIsWrongWithItsArguments) {
     Program serve({"serve", "--host", "300.1.1.1"});
     EXPECT_EQ(serve.Wait(), 2);
     EXPECT_NE(serve.errors().find("300.1.1.1"), std::string::npos) << serve.errors();
+  }
+  for (const char* size : {"0", "-5", "x"}) {
+    Program serve({"serve", kModel, "--port", "0", "--max-body", size});
+    EXPECT_EQ(serve.Wait(), 2) << size;
+    EXPECT_NE(serve.errors().find("--max-body"), std::string::npos) << serve.errors();
+  }
+  {
+    const std::string file = testing::TempDir() + "rose_no_keys";
+    std::ofstream(file) << "# none\n";
+    Program serve({"serve", kModel, "--port", "0", "--api-key-file", file});
+    EXPECT_EQ(serve.Wait(), 2);
+    EXPECT_NE(serve.errors().find("holds no key"), std::string::npos) << serve.errors();
   }
   {
     Program serve({"serve", kModel, "--port", "0", "--kv-memory", "1K"});

@@ -22,18 +22,23 @@ TEST(AccessLog, WritesOneLineOfJson) {
                   .prompt_tokens = 7,
                   .cached_tokens = 0,
                   .completion_tokens = 5,
-                  .finish = "stop"};
+                  .finish = "stop",
+                  .queued_ms = 0.25,
+                  .first_token_ms = 1.25,
+                  .dropped_bytes = 3};
   EXPECT_EQ(FormatAccessLine(record, 1'764'400'000'123),
             R"({"time":"2025-11-29T07:06:40.123Z","request_id":"abc","remote":"127.0.0.1:5",)"
             R"("method":"POST","path":"/v1/chat/completions","status":200,"bytes_in":10,)"
             R"("bytes_out":20,"first_byte_ms":1.500,"total_ms":2.250,"model":"m",)"
-            R"("prompt_tokens":7,"cached_tokens":0,"completion_tokens":5,"finish":"stop"})");
+            R"("prompt_tokens":7,"cached_tokens":0,"completion_tokens":5,"queued_ms":0.250,)"
+            R"("first_token_ms":1.250,"dropped_bytes":3,"finish":"stop"})");
 }
 
 TEST(AccessLog, StaysJsonWhateverThePathHolds) {
   AccessRecord record;
   record.path = "/\"\\\n\x01\xff\xed\xa0\x80" + std::string(1000, 'x');
   record.client_left = true;
+  record.cut_off = "stopped";
   const std::string line = FormatAccessLine(record, 0);
   EXPECT_LT(line.size(), 500u);
   EXPECT_EQ(line.find('\n'), std::string::npos);

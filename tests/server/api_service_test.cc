@@ -388,6 +388,69 @@ TEST(ApiService, FinishesWhatRunsWhenItDrains) {
   EXPECT_TRUE(backend.server->Drain(60'000));
 }
 
+// What still runs when the time to drain is over is told so, and its stream ends as streams do.
+TEST(ApiService, EndsWhatItCutsOff) {
+  Backend backend([](const std::string&) { return std::string(20'000, 'x'); },
+                  /*tokens_per_second=*/100);
+  HttpClient stream = backend.Connect(), whole = backend.Connect();
+  ASSERT_TRUE(stream.SendRequest("POST", kChat, Body("a", R"(,"stream":true)")).ok());
+  ASSERT_TRUE(whole.SendRequest("POST", kChat, Body("a")).ok());
+  WaitFor([&] { return backend.engine->stats().running == 2; }, "not both run");
+  backend.service.StartDraining();
+  EXPECT_EQ(backend.engine->Drain(/*timeout_ms=*/0), 2);
+  EXPECT_TRUE(backend.server->Drain(60'000));
+  const auto reply = stream.ReadReply();
+  ASSERT_TRUE(reply.ok()) << reply.status().message();
+  EXPECT_NE(reply->body.find(R"(data: {"error":{"message":)"), std::string::npos) << reply->body;
+  EXPECT_NE(reply->body.find("ServiceUnavailableError"), std::string::npos) << reply->body;
+  EXPECT_TRUE(reply->body.ends_with("data: [DONE]\n\n")) << reply->body;
+  EXPECT_EQ(whole.ReadReply()->status, 503);
+  ASSERT_EQ(backend.records.size(), 2u);
+  for (const AccessRecord& record : backend.records) {
+    EXPECT_FALSE(record.client_left);
+    EXPECT_EQ(record.cut_off, "");
+    EXPECT_EQ(record.stats.finish, "cancelled");
+  }
+}
+
+TEST(ApiService, TellsItsLoadAndFigures) {
+  Backend backend([](const std::string&) { return std::string(kThoughtAndAnswer) + "<|call|>"; });
+  EXPECT_EQ(backend.Ask("GET", "/load").body, R"({"server_load":0})");
+  EXPECT_EQ(backend.Ask("POST", kChat, Body("hello", R"(,"stream":true)")).status, 200);
+  EXPECT_EQ(backend.Ask("GET", "/nothing").status, 404);
+  EXPECT_EQ(backend.Ask("HEAD", "/metrics").status, 200);
+  const HttpReply page = backend.Ask("GET", "/metrics");
+  EXPECT_EQ(FindHeader(page.headers, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+  for (const char* line : {
+           "vllm:request_success_total{model_name=\"stub\",engine=\"0\",finished_reason=\"stop\"} "
+           "1\n",
+           "vllm:num_requests_running{model_name=\"stub\",engine=\"0\"} 0\n",
+           "vllm:time_to_first_token_seconds_count{model_name=\"stub\",engine=\"0\"} 1\n",
+           "http_requests_total{handler=\"/v1/chat/completions\",method=\"POST\",status=\"2xx\"} "
+           "1\n",
+           "http_requests_total{handler=\"none\",method=\"GET\",status=\"4xx\"} 1\n",
+       }) {
+    EXPECT_NE(page.body.find(line), std::string::npos) << line << page.body;
+  }
+  const std::lock_guard lock(backend.mutex);
+  const auto chat = std::find_if(backend.records.begin(), backend.records.end(),
+                                 [](const AccessRecord& r) { return r.method == "POST"; });
+  EXPECT_GE(chat->stats.queued_ms, 0);
+  EXPECT_GE(chat->stats.first_token_ms, chat->stats.queued_ms);
+  EXPECT_GE(chat->stats.last_token_ms, chat->stats.first_token_ms);
+}
+
+// Text outside of any message is counted, and not shown.
+TEST(ApiService, CountsWhatNoFieldCanHold) {
+  Backend backend([](const std::string&) {
+    return "<|channel|>final<|message|>ok<|end|>stray text<|start|>assistant<|channel|>final"
+           "<|message|>ok";
+  });
+  EXPECT_EQ(backend.Ask("POST", kChat, Body("hello")).body.find("stray"), std::string::npos);
+  const std::lock_guard lock(backend.mutex);
+  EXPECT_EQ(backend.records[0].stats.dropped_bytes, 10);
+}
+
 // A device that dies at its first step.
 class BrokenExecutor : public Executor {
  public:

@@ -194,7 +194,7 @@ TEST_F(EchoTest, RefusesTooLongHeaders) {
   const std::string start = "GET / HTTP/1.1\r\nHost: h\r\nX: ";
   EXPECT_EQ(StatusOfLast(start + std::string(33 << 10, 'a')), 431);
   EXPECT_EQ(StatusOfLast(start + std::string(33 << 10, 'a') + "\r\n\r\n"), 431);
-  EXPECT_EQ(StatusOfLast("GET /" + std::string(33 << 10, 'a')), 431);
+  EXPECT_EQ(StatusOfLast("GET /" + std::string(33 << 10, 'a')), 414);
 }
 
 // Chunk extensions and trailers count as headers do, and change nothing of the request.
@@ -233,6 +233,81 @@ TEST(HttpServer, RefusesTooLongBodies) {
     EXPECT_EQ(reply->status, 413);
     EXPECT_NE(reply->body.find(R"("type":"BadRequestError")"), std::string::npos) << reply->body;
   }
+}
+
+// A request that is refused anyway is refused before its body comes, and needs no room for it.
+TEST(HttpServer, AsksForAKeyBeforeTheBody) {
+  HttpServerConfig config = TestConfig();
+  config.access.keys = {"secret"};
+  HttpServer server(config, Echo);
+  ASSERT_TRUE(server.Start().ok());
+  HttpClient client = Connect(server);
+  ASSERT_TRUE(client
+                  .SendRaw("POST /v1/x HTTP/1.1\r\nHost: h\r\nX-Request-Id: me\r\n"
+                           "Content-Length: 1000000\r\n\r\nabc")
+                  .ok());
+  const auto refused = client.ReadReply();
+  ASSERT_TRUE(refused.ok()) << refused.status().message();
+  EXPECT_EQ(refused->status, 401);
+  EXPECT_EQ(FindHeader(refused->headers, "X-Request-Id"), "me");
+  EXPECT_EQ(FindHeader(refused->headers, "Connection"), "close");
+  // With a whole request the connection goes on.
+  HttpClient other = Connect(server);
+  EXPECT_EQ(other.Ask("POST", "/v1/x", "abc")->status, 401);
+  EXPECT_EQ(other.Ask("POST", "/%761/x", "abc")->status, 401);  // the same path
+  EXPECT_EQ(other.Ask("POST", "/v1/x", "abc", {{"Authorization", "Bearer secret"}})->body,
+            "POST /v1/x ? abc");
+  EXPECT_EQ(other.Ask("GET", "/health")->status, 200);
+}
+
+TEST(HttpServer, LetsAllowedPagesReadEveryAnswer) {
+  HttpServerConfig config = TestConfig();
+  config.access.origins = {"https://app.example"};
+  config.limits.body_bytes = 10;
+  HttpServer server(config, [](HttpRequest request, Writer writer) {
+    if (request.path != "/stream") return Echo(std::move(request), std::move(writer));
+    writer->BeginStream({});
+    writer->Write("x");
+    writer->EndStream();
+  });
+  ASSERT_TRUE(server.Start().ok());
+  const HttpHeaders page = {{"Origin", "https://app.example"}};
+  const auto allowed = [](const Result<HttpReply>& reply) {
+    return std::string(FindHeader(reply->headers, "Access-Control-Allow-Origin"));
+  };
+  HttpClient client = Connect(server);
+  EXPECT_EQ(allowed(client.Ask("GET", "/", "", page)), "https://app.example");
+  EXPECT_EQ(allowed(client.Ask("GET", "/stream", "", page)), "https://app.example");
+  EXPECT_EQ(allowed(client.Ask("GET", "/", "", {{"Origin", "https://x"}})), "");
+  EXPECT_EQ(allowed(client.Ask("GET", "/")), "");
+  const auto preflight =
+      client.Ask("OPTIONS", "/v1/x", "",
+                 {{"Origin", "https://app.example"}, {"Access-Control-Request-Method", "POST"}});
+  EXPECT_EQ(preflight->status, 204);
+  EXPECT_EQ(allowed(preflight), "https://app.example");
+  const auto too_long = client.Ask("POST", "/", std::string(11, 'a'), page);
+  EXPECT_EQ(too_long->status, 413);
+  EXPECT_EQ(allowed(too_long), "https://app.example");
+}
+
+// Bodies that arrive slowly on many connections must not fill the memory.
+TEST(HttpServer, BoundsAllBodiesTogether) {
+  HttpServerConfig config = TestConfig();
+  config.max_receiving_bytes = 1000;
+  HttpServer server(config, Echo);
+  ASSERT_TRUE(server.Start().ok());
+  const std::string start = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 800\r\n\r\n";
+  HttpClient first = Connect(server), second = Connect(server);
+  ASSERT_TRUE(first.SendRaw(start + std::string(700, 'a')).ok());
+  EXPECT_EQ(second.Ask("GET", "/")->status, 200);  // the first body has come
+  ASSERT_TRUE(second.SendRaw(start + std::string(700, 'a')).ok());
+  EXPECT_EQ(second.ReadReply()->status, 503);
+  // The first one is not harmed, and leaves room when it is done.
+  ASSERT_TRUE(first.SendRaw(std::string(100, 'a')).ok());
+  EXPECT_EQ(first.ReadReply()->status, 200);
+  ASSERT_TRUE(first.SendRaw(start + std::string(700, 'a')).ok());
+  ASSERT_TRUE(first.SendRaw(std::string(100, 'a')).ok());
+  EXPECT_EQ(first.ReadReply()->status, 200);
 }
 
 TEST(HttpServer, TellsSlowClientsToHurry) {

@@ -65,6 +65,7 @@ struct StubBackend {
     http.on_finished = [this](const AccessRecord& record) {
       const std::lock_guard lock(mutex);
       records.push_back(record);
+      service.OnFinished(record);
     };
     server = std::make_unique<HttpServer>(
         http, [this](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
