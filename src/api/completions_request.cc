@@ -39,7 +39,8 @@ class CompletionParser {
       ReadStream(fields_, call_);
       ReadTokenFields(fields_, context_, call_);
       ReadShape();
-      call_.form = FormOf(ReadResponseFormat(body_, error_), "response_format");
+      call_.form =
+          FormOf(ReadResponseFormat(fields_, "response_format", error_), "response_format");
       ReadForm(fields_, call_.form);
     }
     if (!error_) ReadTokenLimits();

@@ -120,7 +120,8 @@ TEST(ChatAnswer, TheBodyHasEveryField) {
              "\U0001F999",
              R"(.","reasoning":"think","reasoning_content":"think","refusal":null,)"
              R"("annotations":null,"audio":null,"function_call":null},"logprobs":null,)"
-             R"("finish_reason":"stop","stop_reason":null}],"service_tier":null,)"
+             R"("finish_reason":"stop","stop_reason":null,"token_ids":null}],)"
+             R"("prompt_logprobs":null,"prompt_token_ids":null,"service_tier":null,)"
              R"("system_fingerprint":null,"usage":{"prompt_tokens":)",
              call.request.prompt.size(), R"(,"total_tokens":)", call.request.prompt.size() + 45,
              R"(,"completion_tokens":45,"prompt_tokens_details":{"cached_tokens":0},)"

@@ -447,6 +447,12 @@ TEST(ApiService, CountsWhatNoFieldCanHold) {
            "<|message|>ok";
   });
   EXPECT_EQ(backend.Ask("POST", kChat, Body("hello")).body.find("stray"), std::string::npos);
+  WaitFor(
+      [&] {
+        const std::lock_guard lock(backend.mutex);
+        return !backend.records.empty();
+      },
+      "the request is in no record");
   const std::lock_guard lock(backend.mutex);
   EXPECT_EQ(backend.records[0].stats.dropped_bytes, 10);
 }

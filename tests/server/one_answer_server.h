@@ -17,7 +17,7 @@ namespace rose {
 class OneAnswerServer {
  public:
   explicit OneAnswerServer(const std::string& answer, HttpServerConfig http = {},
-                       double tokens_per_second = 0)
+                           double tokens_per_second = 0)
       : format_(CreateChatFormat("harmony", tokenizer_).value()) {
     StubOptions options;
     const std::vector<int32_t> ids = tokenizer_.EncodeWithSpecials(answer);
