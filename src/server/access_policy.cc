@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/messages.h"
 #include "base/check.h"
 
 namespace rose {
@@ -70,12 +71,13 @@ std::optional<HttpResponse> CheckAccess(const AccessPolicy& policy, const HttpRe
   if (preflight && !policy.origins.empty()) return AnswerPreflight(policy, head);
   if (policy.keys.empty() || !IsGuarded(head.path) || HasKey(policy, head)) return std::nullopt;
   const bool none = OfferedKey(head).empty();
-  HttpResponse refusal = ErrorResponse(
-      ApiError{.http_status = 401,
-               .message = none ? "This server needs an API key; send it as 'Authorization: Bearer "
-                                 "KEY' (in OpenAI's clients: api_key)."
-                               : "The API key of this request is not one of this server's.",
-               .code = "invalid_api_key"});
+  const ApiError error{.http_status = 401,
+                       .message = none ? "This server needs an API key; send it as 'Authorization: "
+                                         "Bearer KEY' (in OpenAI's clients: api_key)."
+                                       : "The API key of this request is not one of this server's.",
+                       .code = "invalid_api_key"};
+  HttpResponse refusal = ErrorResponse(error);
+  if (head.path.starts_with("/v1/messages")) refusal.body = MessagesErrorBody(error);
   refusal.headers.emplace_back("WWW-Authenticate", "Bearer");
   return refusal;
 }

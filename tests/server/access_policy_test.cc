@@ -45,6 +45,15 @@ TEST(CheckAccess, AsksForAKeyUnderV1Only) {
   }
 }
 
+// Anthropic's clients read errors in a form of their own.
+TEST(CheckAccess, SpeaksToAnthropicsClientsInTheirForm) {
+  const auto refusal = CheckAccess({.keys = {"k"}}, Ask("POST", "/v1/messages"));
+  ASSERT_TRUE(refusal);
+  const JsonValue body = ParseJson(refusal->body).value();
+  EXPECT_EQ(*body.Find("type")->string(), "error") << refusal->body;
+  EXPECT_EQ(*body.Find("error")->Find("type")->string(), "authentication_error");
+}
+
 TEST(CheckAccess, TakesAnyOfItsKeys) {
   const AccessPolicy policy{.keys = {"first", "second"}};
   const auto passes = [&](std::string name, std::string value) {
