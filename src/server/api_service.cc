@@ -11,6 +11,7 @@
 #include "api/models.h"
 #include "api/responses_answer.h"
 #include "server/exchange.h"
+#include "server/openapi.h"
 #include "server/responses.h"
 
 namespace rose {
@@ -36,14 +37,14 @@ struct ApiService::Route {
   }
 };
 
-// The first route that fits a request. None: `refusal` is the answer.
-const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpResponse& refusal) {
+std::span<const ApiService::Route> ApiService::AllRoutes() {
   static constexpr Route kRoutes[] = {
       {"GET", "/health", &ApiService::Health},
       {"GET", "/ping", &ApiService::Ping},
       {"POST", "/ping", &ApiService::Ping},
       {"GET", "/version", &ApiService::Version},
       {"GET", "/load", &ApiService::Load},
+      {"GET", "/openapi.json", &ApiService::OpenApi},
       {"GET", "/metrics", &ApiService::MetricsText},
       {"GET", "/v1/models", &ApiService::Models},
       {"GET", "/v1/models/", &ApiService::Model},
@@ -60,10 +61,21 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
       {"POST", "/tokenize", &ApiService::ToTokens},
       {"POST", "/detokenize", &ApiService::FromTokens},
   };
+  return kRoutes;
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> ApiService::Routes() {
+  std::vector<std::pair<std::string_view, std::string_view>> routes;
+  for (const Route& route : AllRoutes()) routes.emplace_back(route.method, route.path);
+  return routes;
+}
+
+// The first route that fits a request. None: `refusal` is the answer.
+const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpResponse& refusal) {
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
   std::string allowed;
-  for (const Route& route : kRoutes) {
+  for (const Route& route : AllRoutes()) {
     if (!route.Fits(request.path)) continue;
     if (route.method == method) return &route;
     allowed += allowed.empty() ? "" : ", ";
@@ -123,6 +135,10 @@ void ApiService::Ping(HttpRequest request, Writer writer) {
 
 void ApiService::Version(HttpRequest, Writer writer) {
   writer->Send({.body = R"({"version":")" ROSE_VERSION R"("})"});
+}
+
+void ApiService::OpenApi(HttpRequest, Writer writer) {
+  writer->Send({.body = std::string(OpenApiText())});
 }
 
 void ApiService::Load(HttpRequest, Writer writer) {

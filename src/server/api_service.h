@@ -7,7 +7,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "api/answer.h"
 #include "api/context.h"
@@ -35,6 +39,8 @@ class ApiService {
   void StartDraining() { draining_ = true; }
   // What the HTTP server's on_finished tells.
   void OnFinished(const AccessRecord& record) { metrics_.ObserveRequest(record); }
+  // Method and path of every route; a path that ends in '/' stands for all below it.
+  static std::vector<std::pair<std::string_view, std::string_view>> Routes();
   // Joins the workers, forgets the stored responses.
   void Stop();
 
@@ -48,6 +54,7 @@ class ApiService {
     int64_t created;  // Unix seconds
   };
 
+  static std::span<const Route> AllRoutes();
   static const Route* FindRoute(const HttpRequest& request, HttpResponse& refusal);
   // Null, and the answer given, while there is nothing to ask.
   const Backend* RequireBackend(const Writer& writer,
@@ -56,6 +63,7 @@ class ApiService {
   void Ping(HttpRequest request, Writer writer);
   void Version(HttpRequest request, Writer writer);
   void Load(HttpRequest request, Writer writer);
+  void OpenApi(HttpRequest request, Writer writer);
   void MetricsText(HttpRequest request, Writer writer);
   void Models(HttpRequest request, Writer writer);
   void Model(HttpRequest request, Writer writer);
