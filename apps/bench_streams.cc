@@ -1,6 +1,7 @@
 // rose bench streams: what the server itself costs, with an engine that replays answers at a given
 // pace. Server, engine and clients share this process and this machine.
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -44,6 +46,16 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+// Of all threads, the clients' included.
+double ProcessorSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 int64_t OpenFiles() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
   return std::distance(begin(files), end(files));
@@ -64,15 +76,20 @@ class Ledger {
   // On the clients' thread.
   void Got(int64_t stream, int64_t index) {
     const int64_t then = drawn_[static_cast<size_t>(stream * tokens_ + index)];
-    const Clock::duration took = Clock::now().time_since_epoch() - Clock::duration(then);
-    const auto bucket = std::chrono::duration_cast<std::chrono::microseconds>(took).count() / 10;
-    ++counts_[static_cast<size_t>(std::clamp<int64_t>(bucket, 0, kBuckets - 1))];
+    const int64_t now = Clock::now().time_since_epoch().count();
     if (++got_ == static_cast<int64_t>(drawn_.size()) / 2) resident_ = ResidentBytes();
+    if (index == 0 && ++begun_ * tokens_ == static_cast<int64_t>(drawn_.size())) held_since_ = now;
+    if (then < held_since_) return;
+    const auto took =
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::duration(now - then));
+    ++counts_[static_cast<size_t>(std::clamp<int64_t>(took.count() / 10, 0, kBuckets - 1))];
+    ++counted_;
   }
 
-  // The time within which this share of the letters came.
+  // The time within which this share of the letters came, of those that were drawn while all
+  // streams were held.
   double Milliseconds(double share) const {
-    const auto wanted = static_cast<int64_t>(share * static_cast<double>(got_));
+    const auto wanted = static_cast<int64_t>(share * static_cast<double>(counted_));
     int64_t sum = 0;
     size_t bucket = 0;
     while (bucket < kBuckets - 1 && (sum += counts_[bucket]) < wanted) ++bucket;
@@ -88,6 +105,9 @@ class Ledger {
   std::vector<std::atomic<int64_t>> drawn_;  // by stream and index, in the clock's ticks
   std::vector<int64_t> counts_;
   int64_t got_ = 0;
+  int64_t begun_ = 0;                                         // streams
+  int64_t held_since_ = std::numeric_limits<int64_t>::max();  // when the last one began
+  int64_t counted_ = 0;
   int64_t resident_ = 0;
 };
 
@@ -219,17 +239,20 @@ Status RunStreams(const StreamsOptions& options) {
   if (!WaitIdle(*server)) return Unavailable("the first streams do not end");
   malloc_trim(0);
   const int64_t before = ResidentBytes();
+  const double used_before = ProcessorSeconds();
   const Clock::time_point begin = Clock::now();
   ROSE_RETURN_IF_ERROR(
       clients.Start(server->port(), [&](int64_t i) { return StubServer::RequestFor(i, asked); }));
   const StreamOutcome outcome = clients.Run(/*silence_ms=*/10'000);
   const std::chrono::duration<double> took = Clock::now() - begin;
+  const double used_us = (ProcessorSeconds() - used_before) * 1e6;
   const int64_t expected = options.streams * options.tokens;
   std::printf(
       "{\"bench\": \"streams\", \"streams\": %lld, \"complete\": %lld, \"tokens\": %lld, "
       "\"lost\": %lld, \"misplaced\": %lld, \"tokens_per_s_per_stream\": %.2f, "
       "\"added_ms_p50\": %.2f, \"added_ms_p90\": %.2f, \"added_ms_p99\": %.2f, "
-      "\"added_ms_p99_9\": %.2f, \"kib_per_stream\": %.1f}\n",
+      "\"added_ms_p99_9\": %.2f, \"kib_per_stream\": %.1f, "
+      "\"processor_us_per_token\": %.1f}\n",
       static_cast<long long>(options.streams), static_cast<long long>(outcome.complete),
       static_cast<long long>(expected),
       static_cast<long long>(expected - outcome.letters - outcome.misplaced),
@@ -237,7 +260,8 @@ Status RunStreams(const StreamsOptions& options) {
       ledger.Milliseconds(0.5), ledger.Milliseconds(0.9), ledger.Milliseconds(0.99),
       ledger.Milliseconds(0.999),
       static_cast<double>(ledger.resident_bytes() - before) / 1024 /
-          static_cast<double>(options.streams));
+          static_cast<double>(options.streams),
+      used_us / static_cast<double>(expected));
   std::fflush(stdout);
   return {};
 }
