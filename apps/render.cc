@@ -1,4 +1,5 @@
 // rose render: what a request becomes before the model reads it, as token ids and as text.
+#include <chrono>
 #include <ctime>
 #include <memory>
 #include <variant>
@@ -7,6 +8,7 @@
 #include "chat/harmony.h"
 #include "chat/harmony_json.h"
 #include "commands.h"
+#include "grammar/compiler.h"
 #include "json_lines.h"
 
 namespace rose {
@@ -45,23 +47,53 @@ ApiContext ContextOf(const RenderOptions& options, const ChatFormat& format,
           .max_prompt_total = kNoLimit};
 }
 
-// The prompt that the chat endpoint reads a body as; any model's name will do.
-Result<std::string> RenderRequest(std::string_view line, ApiContext context) {
-  ROSE_ASSIGN_OR_RETURN(const JsonValue json, ParseJson(line));
-  const JsonValue* model = json.Find("model");
-  context.models = {model && model->string() ? *model->string() : "rose"};
-  const auto parsed = ParseChatRequest(line, context, std::time(nullptr));
-  if (const auto* error = std::get_if<ApiError>(&parsed)) return InvalidArgument(error->message);
-  return Rendered(std::get<ChatCall>(parsed).request.prompt, *context.tokenizer);
-}
+// The prompts that the chat endpoint reads bodies as; any model's name will do.
+class RequestRenderer {
+ public:
+  // Both outlive it.
+  RequestRenderer(const ApiContext& context, const Tokenizer& tokenizer)
+      : context_(context), tokenizer_(tokenizer) {}
+
+  Result<std::string> Render(std::string_view line) {
+    ROSE_ASSIGN_OR_RETURN(const JsonValue json, ParseJson(line));
+    const JsonValue* model = json.Find("model");
+    context_.models = {model && model->string() ? *model->string() : "rose"};
+    if (MayAskForAForm(line)) PrepareGrammars();
+    const auto parsed = ParseChatRequest(json, context_, std::time(nullptr));
+    if (const auto* error = std::get_if<ApiError>(&parsed)) return InvalidArgument(error->message);
+    return Rendered(std::get<ChatCall>(parsed).request.prompt, tokenizer_);
+  }
+
+ private:
+  // Whether the endpoint may have to compile a grammar, and so refuse one.
+  static bool MayAskForAForm(std::string_view line) {
+    for (const char* name :
+         {"response_format", "structured_outputs", "guided_", "tool_choice", "strict"})
+      if (line.find(name) != line.npos) return true;
+    return false;
+  }
+  // Only once it is needed: making its vocabulary takes a while.
+  void PrepareGrammars() {
+    if (grammars_) return;
+    auto compiler =
+        GrammarCompiler::Create(tokenizer_, {.threads = 1, .deadline = std::chrono::minutes(1)});
+    if (!compiler.ok()) return;  // built without: such requests are refused
+    grammars_ = std::move(compiler).value();
+    context_.grammars = grammars_.get();
+  }
+
+  ApiContext context_;
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<GrammarCompiler> grammars_;
+};
 
 Result<int> RunRender(const RenderOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
   ROSE_ASSIGN_OR_RETURN(const HarmonyIds ids, FindHarmonyIds(*tokenizer));
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatFormat> format, CreateHarmony(*tokenizer));
-  const ApiContext context = ContextOf(options, *format, *tokenizer);
+  RequestRenderer requests(ContextOf(options, *format, *tokenizer), *tokenizer);
   return AnswerJsonLines([&](std::string_view line) {
-    return options.messages ? RenderMessages(line, ids, *tokenizer) : RenderRequest(line, context);
+    return options.messages ? RenderMessages(line, ids, *tokenizer) : requests.Render(line);
   });
 }
 

@@ -11,7 +11,6 @@ constexpr std::string_view kConstrain = "<|constrain|>";
 
 bool DeclaresFunctions(std::span<const HarmonyMessage> messages) {
   for (const HarmonyMessage& message : messages) {
-    if (message.role != Role::kDeveloper) continue;
     for (const HarmonyContent& content : message.content) {
       const auto* developer = std::get_if<HarmonyDeveloper>(&content);
       if (!developer || !developer->tools) continue;

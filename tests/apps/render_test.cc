@@ -131,6 +131,23 @@ TEST(RenderCommand, ARequestIsWhatTheChatEndpointPrefills) {
   EXPECT_EQ(RunProgram({"render", "--date", "tomorrow"}, "").exit_code, 2);
 }
 
+TEST(RenderCommand, ARequestThatAsksForAFormIsReadAsTheEndpointReadsIt) {
+  const std::string user = R"({"messages":[{"role":"user","content":"hi"}],)";
+  const ProgramResult result = RunProgram(
+      {"render"},
+      user +
+          R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)"
+          R"({"type":"object"},"strict":true}},"tools":[{"type":"function","function":)"
+          R"({"name":"f","strict":true,"parameters":{"type":"object"}}}]})" +
+          "\n" + user + R"("tool_choice":{"type":"function","function":{"name":"g"}}})" + "\n");
+  const auto answers = JsonLines(result.out);
+  ASSERT_EQ(answers.size(), 2u);
+  if (result.out.find("built without structured output") != std::string::npos) GTEST_SKIP();
+  ASSERT_TRUE(answers[0].Find("text")) << result.out;
+  EXPECT_NE(answers[0].Find("text")->string()->find("# Response Formats"), std::string::npos);
+  EXPECT_TRUE(answers[1].Find("error"));
+}
+
 // The rule for old thoughts differs: the reference keeps what stands after the first answer.
 TEST(Case033, ARequestAndTheReferenceDropByTheirOwnRules) {
   const std::string turn =

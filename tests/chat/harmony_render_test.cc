@@ -75,6 +75,19 @@ TEST(HarmonyRender, ReadsNumbersAsTheReferenceDoes) {
     EXPECT_EQ(ReferenceNumber(in), std::nullopt) << in;
 }
 
+// Wherever it stands, and even if it is left out as an old thought.
+TEST(HarmonyRender, AnyDeveloperContentDeclaresFunctions) {
+  const auto record = ParseJson(
+      R"({"messages":[{"role":"system","content":[{"type":"system_content","channel_config":)"
+      R"({"valid_channels":["final"],"channel_required":false}}]},{"role":"assistant","channel":)"
+      R"("analysis","content":[{"type":"developer_content","tools":{"functions":{"name":"functions",)"
+      R"("tools":[{"name":"f","description":""}]}}}]},{"role":"assistant","channel":"final",)"
+      R"("content":"x"}],"for":"conversation","next_role":null,"auto_drop_analysis":true})");
+  const auto tokens = RenderRecord(*record, ByteTokenizer());
+  ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+  EXPECT_NE(ByteTokenizer().Decode(*tokens).find("Calls to these tools"), std::string::npos);
+}
+
 TEST(HarmonyRender, ATypeListMayHoldEmptyNames) {
   const auto type = [](const char* schema) { return *SchemaToType(*ParseJson(schema)); };
   EXPECT_EQ(type(R"({"type":[""]})"), "");

@@ -23,14 +23,26 @@ const Endpoint kEndpoints[] = {
     {"/v1/chat/completions",
      R"("messages":[{"role":"user","content":"hi"}],)"
      R"("tools":[{"type":"function","function":{"name":"f"}}])",
-     R"("messages":[{"role":"system","content":"$"},{"role":"user","content":[{"type":"text","text":"$"}],)"
-     R"("name":"$"},{"role":"assistant","reasoning":"$","content":"$","tool_calls":[{"id":"$",)"
-     R"("type":"function","function":{"name":"f","arguments":"$"}}]},{"role":"tool","tool_call_id":"$",)"
-     R"("content":"$"},{"role":"developer","content":"$"},{"role":"assistant","refusal":"$"},)"
-     R"({"role":"user","content":"$"}],"tools":[{"type":"function","function":{"name":"f",)"
-     R"("description":"$","parameters":{"type":"object","title":"$","description":"$","properties":)"
-     R"({"$":{"type":"string","enum":["$"],"default":"$","description":"$","title":"$",)"
-     R"("examples":["$"]}}}}}],"stop":"$","user":"$","metadata":{"$":"$"})"}};
+     R"("messages":[{"role":"system","content":"$"},{"role":"user","content":[{"type":"text",)"
+     R"("text":"$"}],"name":"$"},{"role":"assistant","reasoning":"$","content":"$","tool_calls":)"
+     R"([{"id":"$","type":"function","function":{"name":"f","arguments":"$"}}]},{"role":"tool",)"
+     R"("tool_call_id":"$","content":"$"},{"role":"developer","content":"$"},{"role":"assistant",)"
+     R"("content":[{"type":"refusal","refusal":"$"}]},{"role":"user","content":"$"}],"tools":)"
+     R"([{"type":"function","function":{"name":"f","description":"$","parameters":{"type":"object",)"
+     R"("title":"$","description":"$","properties":{"$":{"type":"string","enum":["$"],"default":"$",)"
+     R"("description":"$","title":"$","examples":["$"]}}}}}],"stop":"$","user":"$",)"
+     R"("metadata":{"$":"$"})"},
+    {"/v1/messages",
+     R"("max_tokens":1000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":)"
+     R"([{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}])",
+     R"("max_tokens":1000,"system":[{"type":"text","text":"$"}],"messages":[{"role":"user",)"
+     R"("content":[{"type":"text","text":"$"}]},{"role":"assistant","content":[{"type":"thinking",)"
+     R"("thinking":"$","signature":"$"},{"type":"text","text":"$"},{"type":"tool_use","id":"$",)"
+     R"("name":"f","input":{"$":"$"}}]},{"role":"user","content":[{"type":"tool_result",)"
+     R"("tool_use_id":"$","content":[{"type":"text","text":"$"}]},{"type":"text","text":"$"}]}],)"
+     R"("tools":[{"name":"f","description":"$","input_schema":{"type":"object","properties":{"$":)"
+     R"({"type":"string","enum":["$"],"default":"$","description":"$"}}}}],"stop_sequences":["$"],)"
+     R"("metadata":{"user_id":"$"})"}};
 
 // What a reply says, by what it is; of a stream, the pieces joined.
 struct Said {
@@ -47,7 +59,11 @@ void Collect(const JsonValue& json, const std::string& type, Said& said) {
   const bool is_thought = here.find("reason") != here.npos || here.find("thinking") != here.npos;
   for (const auto& [key, value] : *json.object()) {
     const std::string* text = value.string();
-    if (!text) {
+    if (key == "input" && value.object()) {
+      // What was no JSON is wrapped.
+      const JsonValue* bare = value.Find("INVALID_JSON");
+      said.arguments += bare ? *bare->string() : WriteJson(value);
+    } else if (!text) {
       Collect(value, here, said);
     } else if (key == "name") {
       said.names += *text;
