@@ -88,5 +88,6 @@ check: setup-dev headers
 	@tools/check_format.sh
 	@tools/check_includes.py
 	@tools/check_texts.py
+	@tools/check_cases.py
 	@$(MAKE) --no-print-directory test
 	@tools/check_binary.sh build/rose
