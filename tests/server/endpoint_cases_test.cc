@@ -5,116 +5,30 @@
 #include <functional>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "server/endpoints.h"
 #include "server/scripted_server.h"
 
 namespace rose {
 namespace {
 
-struct Endpoint {
-  const char* path;
-  // A request with a user's text and a function f, as JSON without its braces.
-  const char* body;
-  // The same with $ in every text that a client may send.
-  const char* texts;
-};
-
-const Endpoint kEndpoints[] = {
-    {"/v1/chat/completions",
-     R"("messages":[{"role":"user","content":"hi"}],)"
-     R"("tools":[{"type":"function","function":{"name":"f"}}])",
-     R"("messages":[{"role":"system","content":"$"},{"role":"user","content":[{"type":"text",)"
-     R"("text":"$"}],"name":"$"},{"role":"assistant","reasoning":"$","content":"$","tool_calls":)"
-     R"([{"id":"$","type":"function","function":{"name":"f","arguments":"$"}}]},{"role":"tool",)"
-     R"("tool_call_id":"$","content":"$"},{"role":"developer","content":"$"},{"role":"assistant",)"
-     R"("content":[{"type":"refusal","refusal":"$"}]},{"role":"user","content":"$"}],"tools":)"
-     R"([{"type":"function","function":{"name":"f","description":"$","parameters":{"type":"object",)"
-     R"("title":"$","description":"$","properties":{"$":{"type":"string","enum":["$"],"default":"$",)"
-     R"("description":"$","title":"$","examples":["$"]}}}}}],"stop":"$","user":"$",)"
-     R"("metadata":{"$":"$"})"},
-    {"/v1/messages",
-     R"("max_tokens":1000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":)"
-     R"([{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}])",
-     R"("max_tokens":1000,"system":[{"type":"text","text":"$"}],"messages":[{"role":"user",)"
-     R"("content":[{"type":"text","text":"$"}]},{"role":"assistant","content":[{"type":"thinking",)"
-     R"("thinking":"$","signature":"$"},{"type":"text","text":"$"},{"type":"tool_use","id":"$",)"
-     R"("name":"f","input":{"$":"$"}}]},{"role":"user","content":[{"type":"tool_result",)"
-     R"("tool_use_id":"$","content":[{"type":"text","text":"$"}]},{"type":"text","text":"$"}]}],)"
-     R"("tools":[{"name":"f","description":"$","input_schema":{"type":"object","properties":{"$":)"
-     R"({"type":"string","enum":["$"],"default":"$","description":"$"}}}}],"stop_sequences":["$"],)"
-     R"("metadata":{"user_id":"$"})"}};
-
-// What a reply says, by what it is; of a stream, the pieces joined.
-struct Said {
-  std::string content, thoughts, arguments, names;
-  bool done = false;  // a stream's end was there
-};
-
-void Collect(const JsonValue& json, const std::string& type, Said& said) {
-  if (const auto* items = json.array())
-    for (const JsonValue& item : *items) Collect(item, type, said);
-  if (!json.object()) return;
-  const JsonValue* own = json.Find("type");
-  const std::string here = own && own->string() ? *own->string() : type;
-  const bool is_thought = here.find("reason") != here.npos || here.find("thinking") != here.npos;
-  for (const auto& [key, value] : *json.object()) {
-    const std::string* text = value.string();
-    if (key == "input" && value.object()) {
-      // What was no JSON is wrapped.
-      const JsonValue* bare = value.Find("INVALID_JSON");
-      said.arguments += bare ? *bare->string() : WriteJson(value);
-    } else if (!text) {
-      Collect(value, here, said);
-    } else if (key == "name") {
-      said.names += *text;
-    } else if (key == "arguments" || key == "partial_json" ||
-               (key == "delta" && here.find("arguments") != here.npos)) {
-      said.arguments += *text;
-    } else if (key == "reasoning" || key == "thinking" ||
-               (is_thought && (key == "text" || key == "delta"))) {
-      said.thoughts += *text;
-    } else if (key == "content" || key == "text" || key == "delta") {
-      said.content += *text;
-    }
-  }
-}
-
-Said WhatIsSaid(const HttpReply& reply, bool stream) {
-  Said said;
-  EXPECT_TRUE(IsValidUtf8(reply.body));
-  const auto add = [&](std::string_view data) {
-    if (data == "[DONE]") {
-      said.done = true;
-      return;
-    }
-    const auto json = ParseJson(data);
-    ASSERT_TRUE(json.ok()) << data;
-    Collect(*json, "", said);
-  };
-  if (stream) {
-    SseReader().Push(reply.body, add);
-  } else {
-    add(reply.body);
-  }
-  return said;
-}
-
 using Check = std::function<void(const Said& said)>;
 
-// Runs the script on every endpoint, whole and streamed.
+// Asks an endpoint, whole and streamed.
+void AskBothWays(ScriptedServer& server, const Endpoint& endpoint, const Check& check) {
+  for (const bool stream : {false, true}) {
+    SCOPED_TRACE(StrCat(endpoint.path, stream ? " streamed" : ""));
+    const HttpReply reply = server.Post(
+        endpoint.path, StrCat("{", endpoint.body, ",\"stream\":", stream ? "true" : "false", "}"));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    check(WhatIsSaid(reply, stream));
+  }
+}
+
+// Runs the script on every endpoint.
 void Everywhere(const std::vector<int32_t>& script, const Check& check) {
   ScriptedServer server;
   server.Script(script);
-  for (const Endpoint& endpoint : kEndpoints) {
-    for (const bool stream : {false, true}) {
-      SCOPED_TRACE(StrCat(endpoint.path, stream ? " streamed" : ""));
-      const HttpReply reply =
-          server.Post(endpoint.path,
-                      StrCat("{", endpoint.body, ",\"stream\":", stream ? "true" : "false", "}"));
-      EXPECT_EQ(reply.status, 200) << reply.body;
-      check(WhatIsSaid(reply, stream));
-    }
-  }
+  for (const Endpoint& endpoint : kEndpoints) AskBothWays(server, endpoint, check);
 }
 void Everywhere(std::string_view script, const Check& check) {
   SCOPED_TRACE(std::string(script));
@@ -196,6 +110,17 @@ TEST(Case015, TheTurnEndsWithACallEverywhere) {
                });
 }
 
+TEST(Case015, CompletionsEndAsChatsDo) {
+  ScriptedServer server;
+  for (const char* end : {"<|return|>", "<|call|>", "<|endoftext|>"}) {
+    server.Script(ByteTokenizer().EncodeWithSpecials(StrCat("done", end, "AFTER")));
+    AskBothWays(server, kCompletions, [](const Said& said) {
+      EXPECT_TRUE(Has(said.content, "done"));
+      EXPECT_FALSE(Has(said.content, "AFTER"));
+    });
+  }
+}
+
 TEST(Case016, AnyCloserEndsACallEverywhere) {
   for (const char* closer : {"<|call|>", "<|return|>", "<|end|>", ""})
     Everywhere(StrCat(kCall, closer), [](const Said& said) {
@@ -259,6 +184,13 @@ TEST(Case061, BadBytesAreReplacedEverywhere) {
       });
 }
 
+TEST(Case061, CompletionsReplaceBadBytes) {
+  ScriptedServer server;
+  server.Script("\xffok\xf0\x9f\xa6\x99\xe2");
+  AskBothWays(server, kCompletions,
+              [](const Said& said) { EXPECT_EQ(said.content, "\uFFFDok\U0001F999\uFFFD"); });
+}
+
 TEST(Case062, CharactersAreWholeEverywhere) {
   Everywhere(
       "<|channel|>analysis<|message|>\U0001F469\u200d\U0001F680<|end|><|start|>assistant"
@@ -299,24 +231,32 @@ TEST(Case102, NoTextOfAClientBecomesAMarkerAnywhere) {
   }
 }
 
-// A bad request is a 400 that is JSON and says what is wrong.
-void Refused(const std::vector<std::string>& fields) {
+// A bad request is a 400 that is JSON and says what is wrong. The field stands last.
+void Refused(ScriptedServer& server, const Endpoint& endpoint, const std::string& field) {
+  const HttpReply reply = server.Post(endpoint.path, StrCat("{", endpoint.body, ",", field, "}"));
+  EXPECT_EQ(reply.status, 400) << endpoint.path << field.substr(0, 80) << reply.body;
+  const auto json = ParseJson(reply.body);
+  ASSERT_TRUE(json.ok()) << reply.body;
+  const JsonValue* error = json->Find("error");
+  ASSERT_TRUE(error) << reply.body;
+  const JsonValue* message = error->Find("message");
+  EXPECT_TRUE(message && message->string() && !message->string()->empty()) << reply.body;
+}
+void RefusedEverywhere(const std::vector<std::string>& fields) {
   ScriptedServer server;
   server.Script("<|channel|>final<|message|>x");
-  for (const Endpoint& endpoint : kEndpoints) {
-    for (const std::string& field : fields) {
-      // Behind the braces' contents, so that it stands last.
-      const HttpReply reply =
-          server.Post(endpoint.path, StrCat("{", endpoint.body, ",", field, "}"));
-      EXPECT_EQ(reply.status, 400) << endpoint.path << field.substr(0, 80) << reply.body;
-      const auto json = ParseJson(reply.body);
-      ASSERT_TRUE(json.ok()) << reply.body;
-      const JsonValue* error = json->Find("error");
-      ASSERT_TRUE(error) << reply.body;
-      EXPECT_TRUE(error->Find("message") && error->Find("message")->string() &&
-                  !error->Find("message")->string()->empty());
-    }
+  for (const std::string& field : fields) {
+    for (const Endpoint& endpoint : kEndpoints) Refused(server, endpoint, field);
+    Refused(server, kCompletions, field);
   }
+}
+
+TEST(Case096, NIsSmallEverywhere) {
+  ScriptedServer server;
+  server.Script("<|channel|>final<|message|>x");
+  for (const char* n : {"0", "-1", "1.5", "\"2\"", "129", "1000000", "9223372036854775808"})
+    for (const Endpoint& endpoint : {kEndpoints[0], kCompletions})
+      Refused(server, endpoint, StrCat("\"n\":", n));
 }
 
 TEST(Case097, NumbersThatAreNoneAreRefusedEverywhere) {
@@ -325,7 +265,7 @@ TEST(Case097, NumbersThatAreNoneAreRefusedEverywhere) {
        {"NaN", "Infinity", "-Infinity", "1e999", "-1", "3", "\"NaN\"", "\"1\"", "[]"})
     for (const char* name : {"temperature", "top_p"})
       fields.push_back(StrCat('"', name, "\":", value));
-  Refused(fields);
+  RefusedEverywhere(fields);
 }
 
 TEST(Case099, DeepJsonIsRefusedEverywhere) {
@@ -336,7 +276,7 @@ TEST(Case099, DeepJsonIsRefusedEverywhere) {
   std::string schema;
   for (int i = 0; i < 1000; ++i) schema += R"({"type":"array","items":)";
   fields.push_back("\"tools\":" + schema + "{}" + std::string(1000, '}'));
-  Refused(fields);
+  RefusedEverywhere(fields);
 }
 
 }  // namespace
