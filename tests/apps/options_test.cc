@@ -32,6 +32,7 @@ TEST(Options, AListOfNumbersHoldsNumbers) {
       EXPECT_EQ(result.exit_code, 2) << option << " '" << list << "' " << result.err;
       EXPECT_SAYS(result.err, option);
     }
+    if (std::string(list) == "2147483648") continue;  // a position may be as large
     const ProgramResult result = RunProgram({"logits", kToyA, "--token-ids-file", "/dev/null",
                                              "--out", "/tmp/none", "--positions", list});
     EXPECT_EQ(result.exit_code, 2) << list;
