@@ -5,7 +5,6 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <span>
 #include <sstream>
 
 #include "base/json.h"
@@ -31,13 +30,11 @@ std::vector<int32_t> EncodeText(const TokenizeOptions& options, const Tokenizer&
 }
 
 // A text with a hole where an unknown id was would be taken for the whole.
-Status CheckKnown(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
-  for (const int32_t id : ids) {
-    if (tokenizer.Bytes(id).empty()) {
-      return InvalidArgument("no token has the id ", id, "; ids go up to ", tokenizer.vocab() - 1);
-    }
-  }
-  return {};
+Status CheckKnown(const Tokenizer& tokenizer, const JsonValue& json) {
+  const auto id = TokenIdFromJson(json);
+  if (!id || !tokenizer.Bytes(*id).empty()) return {};
+  return InvalidArgument("no token has the id ", *json.AsInteger(), "; ids go up to ",
+                         tokenizer.vocab() - 1);
 }
 
 Result<std::string> AnswerLine(const TokenizeOptions& options, const Tokenizer& tokenizer,
@@ -46,7 +43,7 @@ Result<std::string> AnswerLine(const TokenizeOptions& options, const Tokenizer& 
   std::string answer;
   if (options.decode) {
     ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokenIdsFromJson(value));
-    ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, ids));
+    for (const JsonValue& id : *value.array()) ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, id));
     AppendJsonString(answer, DecodeValid(tokenizer, ids));
     return answer;
   }
@@ -99,9 +96,9 @@ Status PrintDecoded(const Tokenizer& tokenizer, const std::vector<std::string>& 
     const Result<JsonValue> value = ParseJson(word);
     const auto id = value.ok() ? TokenIdFromJson(*value) : std::nullopt;
     if (!id) return InvalidArgument("a token id must be a whole number, not \"", word, "\"");
+    ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, *value));
     ids.push_back(*id);
   }
-  ROSE_RETURN_IF_ERROR(CheckKnown(tokenizer, ids));
   std::printf("%s\n", DecodeValid(tokenizer, ids).c_str());
   return Status();
 }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "tokenizer/bpe_units.h"
 
 namespace rose {
 namespace {
@@ -21,10 +22,10 @@ int32_t Smallest(const int32_t* keys, int64_t count) {
   return std::min(std::min(a[0], a[1]), std::min(a[2], a[3]));
 }
 
-bool IsAscii(std::string_view text) {
-  unsigned char all = 0;
-  for (const char c : text) all |= static_cast<unsigned char>(c);
-  return all < 0x80;
+// The index of the two bytes at `pos` in tables of pairs.
+uint32_t PairAt(std::string_view bytes, int64_t pos) {
+  return static_cast<uint32_t>(static_cast<uint8_t>(bytes[pos])) << 8 |
+         static_cast<uint8_t>(bytes[pos + 1]);
 }
 
 }  // namespace
@@ -65,67 +66,11 @@ Merger::Merger(const Vocabulary& tokens, const MergeTable* merges)
                                 : tokens.Find({bytes, 2});
     if (rank >= 0) byte_pairs_[pair] = rank << kUnitBits;
   }
-  FindWholeChars();
-}
-
-struct Merger::Units {
-  int count = 0;
-  std::array<char, kMostBytes + 8> bytes;            // with what ShortKey may read
-  std::array<uint16_t, kMostUnits + 1> begin;        // [units + 1], offsets into bytes
-  std::array<int32_t, kMostUnits> token;             // [units]
-  alignas(16) std::array<int32_t, kMostUnits> keys;  // [units], of the pair with the next unit
-
-  std::string_view Bytes(int unit, int stop) const {
-    return {&bytes[begin[unit]], static_cast<size_t>(begin[stop] - begin[unit])};
+  for (int32_t id = 0; id < tokens.ids(); ++id) {
+    const std::string_view token = tokens.Bytes(id);
+    for (int64_t pos = 0; pos + 1 < std::ssize(token); ++pos) open_bytes_.set(PairAt(token, pos));
   }
-};
-
-void Merger::StartWithBytes(std::string_view piece, Units& units) const {
-  const auto size = static_cast<int>(piece.size());
-  for (int unit = 0; unit < size; ++unit) {
-    units.begin[unit] = static_cast<uint16_t>(unit);
-    units.token[unit] = byte_ids_[static_cast<uint8_t>(piece[unit])];
-  }
-  for (int unit = 0; unit + 1 < size; ++unit) {
-    const int pair = static_cast<uint8_t>(piece[unit]) << 8 | static_cast<uint8_t>(piece[unit + 1]);
-    units.keys[unit] = byte_pairs_[pair] | unit;
-  }
-  units.count = size;
-  units.begin[size] = static_cast<uint16_t>(size);
-}
-
-// False, with nothing of use in `units`, if the piece has other characters than those of chars_.
-bool Merger::StartWithChars(std::string_view piece, Units& units) const {
-  const auto size = static_cast<int>(piece.size());
-  int count = 0;
-  for (int pos = 0; pos < size; ++count) {
-    if (count == kMostUnits) return false;
-    const CharId next = CharAt(piece, pos);
-    if (next.id < 0) return false;
-    units.begin[count] = static_cast<uint16_t>(pos);
-    units.token[count] = next.id;
-    pos += next.length;
-  }
-  units.count = count;
-  units.begin[count] = static_cast<uint16_t>(size);
-  for (int unit = 0; unit + 1 < count; ++unit)
-    units.keys[unit] = KeyOf(units, unit, unit + 1, unit + 2);
-  return true;
-}
-
-// The token of the character at `pos`, or -1 if it is not one of chars_.
-Merger::CharId Merger::CharAt(std::string_view piece, int pos) const {
-  const auto byte = [&](size_t at) -> uint32_t {
-    return at < piece.size() ? static_cast<uint8_t>(piece[at]) : 0;
-  };
-  const uint32_t first = byte(pos), second = byte(pos + 1), third = byte(pos + 2);
-  if (first < 0x80) return {chars_[first], 1};
-  if ((second & 0xC0) != 0x80) return {};
-  if (first >= 0xC2 && first < 0xE0) return {chars_[(first & 0x1F) << 6 | (second & 0x3F)], 2};
-  if (first < 0xE0 || first >= 0xF0 || (third & 0xC0) != 0x80) return {};
-  const uint32_t c = (first & 0x0F) << 12 | (second & 0x3F) << 6 | (third & 0x3F);
-  // Overlong forms have no token; surrogates are not in chars_.
-  return {c < 0x800 ? -1 : chars_[c], 3};
+  LookAtChars();
 }
 
 int32_t Merger::KeyOf(const Units& units, int left, int right, int stop) const {
@@ -143,6 +88,10 @@ int32_t Merger::KeyOf(const Units& units, int left, int right, int stop) const {
 
 int64_t Merger::AppendUnits(Units& units, std::vector<int32_t>& ids) const {
   const int count = units.count;
+  if (count == 1) {
+    ids.push_back(units.token[0]);
+    return 0;
+  }
   const int64_t padded = std::max(count - 1 + 7, 8) & -8;
   for (int unit = count - 1; unit < padded; ++unit) units.keys[unit] = kNoKey;
   std::array<uint8_t, kMostUnits + 1> next, previous;
@@ -169,19 +118,43 @@ int64_t Merger::AppendUnits(Units& units, std::vector<int32_t>& ids) const {
   return looked_up;
 }
 
-int64_t Merger::Append(std::string_view piece, std::vector<int32_t>& ids) const {
-  const auto size = static_cast<int64_t>(piece.size());
-  if (size <= kMostBytes) {
-    Units units;
-    std::memcpy(units.bytes.data(), piece.data(), piece.size());
-    bool started = !IsAscii(piece) && StartWithChars(piece, units);
-    if (!started && size <= kMostUnits) {
-      StartWithBytes(piece, units);
-      started = true;
-    }
-    if (started) return AppendUnits(units, ids);
+// Cuts a long piece between bytes that no token holds both of, as long as there are such.
+int64_t Merger::AppendBytes(std::string_view piece, std::vector<int32_t>& ids) const {
+  int64_t looked_up = 0;
+  while (std::ssize(piece) > kMostUnits) {
+    int cut = kMostUnits;
+    while (cut > 0 && open_bytes_[PairAt(piece, cut - 1)]) --cut;
+    if (cut == 0) return looked_up + AppendLong(piece, ids);
+    looked_up += AppendFewBytes(piece.substr(0, cut), ids);
+    piece.remove_prefix(cut);
   }
-  return AppendLong(piece, ids);
+  return looked_up + AppendFewBytes(piece, ids);
+}
+
+int64_t Merger::AppendFewBytes(std::string_view piece, std::vector<int32_t>& ids) const {
+  Units units;
+  const auto size = static_cast<int>(piece.size());
+  int32_t lowest = kNoKey;
+  for (int unit = 0; unit + 1 < size; ++unit) {
+    units.keys[unit] = byte_pairs_[PairAt(piece, unit)] | unit;
+    lowest = std::min(lowest, units.keys[unit]);
+  }
+  if (lowest == kNoKey) {
+    for (const char c : piece) ids.push_back(byte_ids_[static_cast<uint8_t>(c)]);
+    return size - 1;
+  }
+  std::memcpy(units.bytes.data(), piece.data(), piece.size());
+  for (int unit = 0; unit < size; ++unit) {
+    units.begin[unit] = static_cast<uint16_t>(unit);
+    units.token[unit] = byte_ids_[static_cast<uint8_t>(piece[unit])];
+  }
+  units.count = size;
+  units.begin[size] = static_cast<uint16_t>(size);
+  return AppendUnits(units, ids);
+}
+
+int64_t Merger::Append(std::string_view piece, std::vector<int32_t>& ids) const {
+  return IsAscii(piece) ? AppendBytes(piece, ids) : AppendChars(piece, ids);
 }
 
 }  // namespace rose

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -53,31 +54,40 @@ class Merger {
   // that the smallest key is the lowest rank, leftmost.
   static constexpr int kUnitBits = 6;
   static constexpr int kMostUnits = 1 << kUnitBits;
-  static constexpr int kMostBytes = 4 * kMostUnits;
-  static constexpr int64_t kChars = 0x10000;
   static constexpr int32_t kNoKey = 0x7FFFFFFF & -kMostUnits;
+
+  // What tokens do with a character; see bpe_chars.cc. Masks have a bit for every class of
+  // characters that may come next.
+  struct CharEntry {
+    uint64_t open = 0;  // a token may have this character and the next
+    uint64_t cut = 0;   // and begin or end within a character
+    int32_t id = -1;    // the character's token, if merging may start from it
+  };
+  static constexpr int64_t kChars = 0x10000;
+  static uint64_t MaskOf(uint32_t code_point) {
+    return uint64_t{1} << (code_point * 0x9E3779B1u >> 26);
+  }
 
   struct Units;
   struct Node;
   struct Long;
 
-  void FindWholeChars();
-  void DropUnsafeChars(std::string_view token, int32_t rank, const std::vector<int32_t>& last);
+  void LookAtChars();
+  void LookAtToken(std::string_view token, int32_t rank, const std::vector<int32_t>& last);
+  void LookAtCutToken(std::string_view token);
+  void OpenAfter(std::string_view bytes, uint64_t mask);
   int32_t LastRankAlone(std::string_view bytes) const;
   int32_t Rank(std::string_view joined, int32_t left, int32_t right) const {
     return merges_ ? merges_->Rank(left, right) : tokens_.Find(joined);
   }
   int32_t Joined(int32_t rank) const { return merges_ ? merges_->Joined(rank) : rank; }
 
-  struct CharId {
-    int32_t id = -1;
-    int length = 0;
-  };
-  CharId CharAt(std::string_view piece, int pos) const;
-  int32_t KeyOf(const Units& units, int left, int right, int stop) const;
-  bool StartWithChars(std::string_view piece, Units& units) const;
-  void StartWithBytes(std::string_view piece, Units& units) const;
+  int64_t AppendBytes(std::string_view piece, std::vector<int32_t>& ids) const;
+  int64_t AppendFewBytes(std::string_view piece, std::vector<int32_t>& ids) const;
+  int64_t AppendChars(std::string_view piece, std::vector<int32_t>& ids) const;
+  int64_t AppendPart(std::string_view part, Units& units, std::vector<int32_t>& ids) const;
   int64_t AppendUnits(Units& units, std::vector<int32_t>& ids) const;
+  int32_t KeyOf(const Units& units, int left, int right, int stop) const;
   int64_t AppendLong(std::string_view piece, std::vector<int32_t>& ids) const;
   int64_t AppendByHeap(std::string_view piece, std::vector<int32_t>& ids) const;
   int64_t AppendByWindows(std::string_view piece, std::vector<int32_t>& ids) const;
@@ -87,7 +97,8 @@ class Merger {
   const MergeTable* merges_;
   std::array<int32_t, 256> byte_ids_;
   std::vector<int32_t> byte_pairs_;  // [first byte * 256 + second] -> key for unit 0, or kNoKey
-  std::vector<int32_t> chars_;       // [code point below 0x10000] -> id, or -1: see FindWholeChars
+  std::bitset<1 << 16> open_bytes_;  // the same index: whether any token has these neighbours
+  std::vector<CharEntry> chars_;     // [code points below 0x10000]
 };
 
 }  // namespace rose

@@ -101,7 +101,11 @@ bool Merger::StayApart(int32_t left, int32_t right) const {
   std::string bytes(tokens_.Bytes(left));
   bytes += tokens_.Bytes(right);
   std::vector<int32_t> ids;
-  Append(bytes, ids);
+  if (std::ssize(bytes) <= kMostUnits) {
+    AppendBytes(bytes, ids);
+  } else {
+    AppendByHeap(bytes, ids);
+  }
   return ids.size() == 2 && ids[0] == left && ids[1] == right;
 }
 

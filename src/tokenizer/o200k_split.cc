@@ -82,8 +82,8 @@ class Scanner {
     if (first.cls == CharClass::kMark) return AfterContraction(WordAt(pos).lower_end);
     if (word.upper_end >= 0) return AfterContraction(word.upper_end);
 
-    const int64_t symbols = text_[pos] == ' ' ? pos + 1 : pos;
-    if (const int64_t end = AfterSymbols(symbols); end > symbols) return end;
+    if (first.cls == CharClass::kOther) return AfterSymbols(pos + first.length);
+    if (text_[pos] == ' ' && IsSymbol(pos + 1)) return AfterSymbols(pos + 1);
     return AfterSpaces(pos);
   }
 
@@ -111,8 +111,8 @@ class Scanner {
   Char At(int64_t pos) const {
     const auto first = static_cast<uint8_t>(text_[pos]);
     if (first < 0x80) return {kAsciiClass[first], 1};
-    // Two and three bytes, where the second may be any continuation.
-    if (pos + 2 < size_) {
+    // Two to four bytes, where the second may be any continuation.
+    if (pos + 3 < size_) {
       const auto second = static_cast<uint8_t>(text_[pos + 1]);
       const auto third = static_cast<uint8_t>(text_[pos + 2]);
       const bool two = (second & 0xC0) == 0x80;
@@ -121,6 +121,13 @@ class Scanner {
       }
       if (first > 0xE0 && first < 0xF0 && first != 0xED && two && (third & 0xC0) == 0x80) {
         return {ClassOf((first & 0x0Fu) << 12 | (second & 0x3Fu) << 6 | (third & 0x3Fu)), 3};
+      }
+      const auto fourth = static_cast<uint8_t>(text_[pos + 3]);
+      if (first > 0xF0 && first < 0xF4 && two && (third & fourth & 0xC0) == 0x80 &&
+          (third | fourth) < 0xC0) {
+        return {ClassOf((first & 0x07u) << 18 | (second & 0x3Fu) << 12 | (third & 0x3Fu) << 6 |
+                        (fourth & 0x3Fu)),
+                4};
       }
     }
     const Utf8Char next = DecodeUtf8(text_, pos);
@@ -189,15 +196,19 @@ class Scanner {
     return pos;
   }
 
-  // Alternative 4 after its optional space; `start` if nothing matches.
-  int64_t AfterSymbols(int64_t start) const {
-    int64_t pos = start;
+  bool IsSymbol(int64_t pos) const {
+    if (pos >= size_) return false;
+    const CharClass cls = At(pos).cls;
+    return cls == CharClass::kOther || cls == CharClass::kMark;
+  }
+
+  // The rest of alternative 4, its first symbol before `pos` or at it.
+  int64_t AfterSymbols(int64_t pos) const {
     while (pos < size_) {
       const Char next = At(pos);
       if (next.cls != CharClass::kOther && next.cls != CharClass::kMark) break;
       pos += next.length;
     }
-    if (pos == start) return start;
     while (pos < size_ && (text_[pos] == '\r' || text_[pos] == '\n' || text_[pos] == '/')) ++pos;
     return pos;
   }

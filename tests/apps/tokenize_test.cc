@@ -80,7 +80,7 @@ TEST(TokenizeCommand, ForEyes) {
 TEST(TokenizeCommand, AnIdWithoutTokenIsRefused) {
   for (const std::string id : {"-1", "201088", "2147483648", "4294967320"}) {
     const std::string message = "no token has the id " + id + "; ids go up to 201087\n";
-    const ProgramResult words = Tokenize({"--decode", "24912", "--", id});
+    const ProgramResult words = Tokenize({"--decode"}, "24912 " + id);
     EXPECT_EQ(words.exit_code, 2);
     EXPECT_EQ(words.out, "");
     EXPECT_EQ(words.err, "rose: " + message);
