@@ -161,6 +161,10 @@ int64_t ResponsesAnswer::completion_tokens() const {
   return state_->choice.completion_tokens();
 }
 
+int64_t ResponsesAnswer::dropped_bytes() const {
+  return state_->choice.dropped_bytes();
+}
+
 Prepared PrepareResponse(std::string_view body, const ApiContext& context, int64_t now) {
   auto parsed = ParseResponsesRequest(body, context, now);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);

@@ -32,6 +32,7 @@ class ResponsesAnswer : public Answer {
   std::string Body() const override;
   int64_t prompt_tokens() const override;
   int64_t completion_tokens() const override;
+  int64_t dropped_bytes() const override;
 
  private:
   struct State;

@@ -8,6 +8,7 @@
 #include "api/output_form.h"
 #include "api/responses_echo.h"
 #include "api/responses_input.h"
+#include "api/token_fields.h"
 
 namespace rose {
 namespace {
@@ -15,9 +16,16 @@ namespace {
 constexpr int64_t kMaxTopLogprobs = 20;
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";
 
-// Fields that would change the answer and are not offered.
-constexpr const char* kRefused[] = {"prompt", "conversation", "previous_input_messages",
-                                    "enable_response_messages"};
+// Fields that would change the answer and are not offered. Of a chat's answer the last ones ask for
+// members that a response does not have.
+constexpr const char* kRefused[] = {"prompt",
+                                    "conversation",
+                                    "previous_input_messages",
+                                    "enable_response_messages",
+                                    "prompt_logprobs",
+                                    "logprob_token_ids",
+                                    "return_token_ids",
+                                    "return_tokens_as_token_ids"};
 
 // What may be asked to be included. All but the first say nothing here: there are no such items,
 // and thoughts are sent as text, not encrypted.
@@ -55,6 +63,7 @@ class ResponsesParser {
       ReadLogprobs();
       ReadStops(fields_, context_, "stop", call_);
       call_.stream = fields_.Bool("stream", false);
+      ReadTokenFields(fields_, context_, call_);
     }
     std::string echo;
     if (!error_) echo = ResponseEcho(body_, call_, error_);

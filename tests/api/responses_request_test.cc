@@ -36,7 +36,8 @@ TEST(ResponsesRequest, ReadsEveryField) {
       R"("top_logprobs":2,"parallel_tool_calls":false,"ignore_eos":false,"user":"u",)"
       R"("metadata":{"a":"1"},"truncation":"auto","service_tier":"flex","max_tool_calls":3,)"
       R"("prompt_cache_key":"k","safety_identifier":"s","text":{"verbosity":"low"},)"
-      R"("instructions":"Be brief.","unknown":[1])");
+      R"("instructions":"Be brief.","cache_salt":"mine","allowed_token_ids":[65,66],)"
+      R"("unknown":[1])");
   const SamplingParams& p = call.request.sampling;
   EXPECT_EQ(call.model, "alias");
   EXPECT_EQ(p.temperature, 0.5);
@@ -50,6 +51,7 @@ TEST(ResponsesRequest, ReadsEveryField) {
   EXPECT_EQ(p.logit_bias.size(), 1u);
   EXPECT_EQ(p.logprobs, 2);
   EXPECT_EQ(call.request.max_tokens, 50);
+  EXPECT_EQ(call.request.cache_salt, "mine");
   EXPECT_EQ(call.request.min_tokens, 5);
   EXPECT_EQ(call.stop, std::vector<std::string>{"a"});
   EXPECT_EQ(call.request.stop_ids, (std::vector<int32_t>{200002, 200012, 199999, 65}));
@@ -163,7 +165,10 @@ TEST(ResponsesRequest, WrongValuesNameTheField) {
       {R"("service_tier":1)", "service_tier"},
       {R"("user":1)", "user"},
       {R"("prompt":{"id":"p"})", "prompt"},
-      {R"("conversation":"conv_1")", "conversation"}};
+      {R"("conversation":"conv_1")", "conversation"},
+      {R"("prompt_logprobs":1)", "prompt_logprobs"},
+      {R"("return_token_ids":true)", "return_token_ids"},
+      {R"("allowed_token_ids":[-1])", "allowed_token_ids[0]"}};
   for (const auto& [fields, param] : kCases) {
     const std::string error = api.ErrorOf(api.ParseWith(fields));
     EXPECT_EQ(error.substr(0, error.find(": ")), param) << fields;
