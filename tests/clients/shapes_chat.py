@@ -17,6 +17,7 @@ class ChatFacts:
         self.tools = {f["name"]: (f.get("parameters"), f.get("strict")) for f in functions}
         choice = body.get("tool_choice") or ("auto" if self.tools else "none")
         self.forced = choice != "auto" and choice != "none"
+        self.call_reason = "stop" if isinstance(choice, dict) else "tool_calls"  # as OpenAI does for a named choice
         if isinstance(choice, dict):
             self.tools = {name: self.tools[name] for name in [choice["function"]["name"]]}
         if choice == "none":
@@ -58,7 +59,7 @@ def check_choice(message: dict, reason: str, logprobs, facts: ChatFacts):
     need(message.get("reasoning") == message.get("reasoning_content"), "reasoning and its twin differ", message)
     calls = message.get("tool_calls") or []
     need("tool_calls" not in message or calls, "an empty list of tool calls", message)
-    need(not calls or reason in ("tool_calls", "length"), "finish_reason beside calls", reason)
+    need(not calls or reason in (facts.call_reason, "length"), "finish_reason beside calls", reason)
     need(reason != "tool_calls" or calls, "finish_reason without calls", message)
     ids = [call["id"] for call in calls]
     need(len(set(ids)) == len(ids) and not facts.old_call_ids & set(ids), "a tool call id twice in a conversation", ids)
@@ -71,7 +72,7 @@ def check_choice(message: dict, reason: str, logprobs, facts: ChatFacts):
         if not cut:
             check_call(call["function"]["name"], call["function"]["arguments"], facts.tools, "call", facts.forced)
     content = message.get("content")
-    if reason == "stop":
+    if reason == "stop" and not calls:
         need(not facts.forced or facts.stops, "a forced call was not made", message)
         need(isinstance(content, str), "no content at all", message)
         if facts.json and not facts.stops:
