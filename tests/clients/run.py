@@ -17,7 +17,7 @@ from server import MODEL, ROOT, Server
 
 HERE = pathlib.Path(__file__).resolve().parent
 NODE = ROOT / ".cache" / "clients" / "node"
-PART_SECONDS = 240
+PART_SECONDS = 400
 PARTS = {"openai": [sys.executable, HERE / "py_openai.py"],
          "agents": [sys.executable, HERE / "py_agents.py"],
          "anthropic": [sys.executable, HERE / "py_anthropic.py"],

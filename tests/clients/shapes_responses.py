@@ -63,7 +63,9 @@ def check_item(item: dict, facts: ResponseFacts, cut: bool):
     check_fields(item, "item", id=str, type=str, status=str)
     need(item["type"] in PREFIXES, "a type of item that clients do not know", item)
     need(item["id"].startswith(PREFIXES[item["type"]]), "id of an item", item)
-    need(item["status"] == ("incomplete" if cut else "completed"), "status of an item", item)
+    # The limit may fall between two items: then the last one is complete.
+    need(item["status"] == "completed" or (cut and item["status"] == "incomplete"), "status of an item", item)
+    cut = item["status"] == "incomplete"
     if item["type"] == "function_call":
         check_fields(item, "function_call", call_id=str, name=str, arguments=str)
         need(item["call_id"], "an empty call_id", item)
