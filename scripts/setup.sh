@@ -3,7 +3,7 @@
 # Debian 12 or Ubuntu 24.04) and, into .cache/, what deps.lock names. Running it again is quick and
 # changes nothing.
 #
-#   scripts/setup.sh           compilers, libraries, CMake and Ninja
+#   scripts/setup.sh           compilers, libraries, CMake, Ninja, llguidance
 #   scripts/setup.sh --dev     also clang 19: format check, fuzzing
 #   scripts/setup.sh --cuda    also a CUDA compiler (no GPU or driver needed)
 #   scripts/setup.sh --clients also the clients of the API that `make clients` runs, and Node.js for them

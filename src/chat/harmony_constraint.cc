@@ -110,6 +110,8 @@ Result<std::span<const uint32_t>> HarmonyConstraint::Allowed(std::span<const int
 
   const Place& place = places_.back();
   if (place.kind == Place::Kind::kAnywhere) return std::span<const uint32_t>();
+  if (place.kind == Place::Kind::kBroken)
+    return Status(StatusCode::kInternal, "the answer has run into a limit of its grammar");
   if (place.kind == Place::Kind::kHeader) {
     mask_.assign(text_->size(), 0);
     for (const auto& [token, node] : nodes_[place.index].next) Allow(mask_, token);
@@ -155,7 +157,8 @@ HarmonyConstraint::Place HarmonyConstraint::Step(int32_t token) {
 
 HarmonyConstraint::Place HarmonyConstraint::Move(const Place& place, int32_t token) {
   const Place anywhere{.kind = Place::Kind::kAnywhere};
-  if (place.kind == Place::Kind::kAnywhere) return place;
+  const Place broken{.kind = Place::Kind::kBroken};
+  if (place.kind == Place::Kind::kAnywhere || place.kind == Place::Kind::kBroken) return place;
   if (place.kind == Place::Kind::kHeader) {
     const auto next = nodes_[place.index].next.find(token);
     if (next == nodes_[place.index].next.end()) return anywhere;
@@ -167,24 +170,27 @@ HarmonyConstraint::Place HarmonyConstraint::Move(const Place& place, int32_t tok
   if (token == body.end) {
     if (body.grammar != nullptr) {
       const auto step = Matcher(place).Next();
-      if (!step.ok() || !step->accepting) return anywhere;
+      if (!step.ok()) return broken;
+      if (!step->accepting) return anywhere;
     }
     return body.next_node < 0 ? anywhere : Place{.index = body.next_node};
   }
   if (body.grammar == nullptr) return IsAllowed(*text_, token) ? place : anywhere;
-  if (!Matcher(place).Consume(token)) return anywhere;
+  if (!Matcher(place).Consume(token)) return matcher_->broken() ? broken : anywhere;
   ++matcher_to_;
   return place;
 }
 
 GrammarMatcher& HarmonyConstraint::Matcher(const Place& place) {
-  if (matcher_ == nullptr || matcher_from_ != place.body_from) {
+  if (matcher_ == nullptr || matcher_from_ != place.body_from || matcher_->broken()) {
     matcher_ = bodies_[place.index].grammar->NewMatcher();
     matcher_from_ = matcher_to_ = place.body_from;
   }
   for (; matcher_to_ < static_cast<int64_t>(output_.size()); ++matcher_to_) {
-    const int32_t token = output_[matcher_to_];
-    ROSE_CHECK(matcher_->Consume(token), "token ", token, " at ", matcher_to_, " was allowed");
+    // They were allowed when they came.
+    if (matcher_->Consume(output_[matcher_to_])) continue;
+    ROSE_CHECK(matcher_->broken(), "token ", output_[matcher_to_], " at ", matcher_to_);
+    break;
   }
   return *matcher_;
 }

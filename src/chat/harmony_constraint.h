@@ -53,6 +53,7 @@ class HarmonyConstraint : public TokenConstraint {
       kHeader,
       kBody,
       kAnywhere,  // complete, or left the rules (as a draft may that will be rejected)
+      kBroken,    // the grammar's library cannot say what may follow
     };
     Kind kind = Kind::kHeader;
     int index = 0;          // of the node or the body
@@ -69,7 +70,7 @@ class HarmonyConstraint : public TokenConstraint {
   void Rewind(int64_t tokens);
   Place Step(int32_t token);
   Place Move(const Place& place, int32_t token);
-  // The matcher of the body at `place`, the last one, fed with what stands in it.
+  // The matcher of the body at `place`, the last one, fed with what stands in it. It may be broken.
   GrammarMatcher& Matcher(const Place& place);
 
   const HarmonyIds ids_;

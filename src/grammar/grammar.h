@@ -46,11 +46,12 @@ class GrammarMatcher {
     std::span<const uint32_t> mask;
     bool accepting = false;  // the text may end here
   };
-  // What may follow; valid until the next call. An error is a limit of the library that this text
-  // has run into, and final.
+  // What may follow; valid until the next call. An error says why the matcher is broken.
   Result<Step> Next();
-  // False if the token may not follow; then nothing has changed.
+  // False if the token may not follow; then nothing has changed, or the matcher is broken.
   bool Consume(int32_t token);
+  // It has run into a limit of the library, and is of no use any more.
+  bool broken() const;
   // Takes the last `tokens` consumed tokens back.
   void Rollback(int64_t tokens);
 

@@ -17,8 +17,11 @@ Result<std::span<const uint32_t>> GrammarConstraint::Allowed(std::span<const int
   matcher_->Rollback(followed_.end() - end);
   followed_.erase(end, followed_.end());
   for (const int32_t token : output.subspan(followed_.size())) {
-    // The end, or a token that was not drawn under the mask (a draft that will be rejected).
-    if (!matcher_->Consume(token)) return std::span<const uint32_t>();
+    if (!matcher_->Consume(token)) {
+      if (matcher_->broken()) break;
+      // The end, or a token that was not drawn under the mask (a draft that will be rejected).
+      return std::span<const uint32_t>();
+    }
     followed_.push_back(token);
   }
   ROSE_ASSIGN_OR_RETURN(const GrammarMatcher::Step step, matcher_->Next());

@@ -167,6 +167,10 @@ bool GrammarMatcher::Consume(int32_t token) {
   return true;
 }
 
+bool GrammarMatcher::broken() const {
+  return llg_matcher_is_error(impl_->matcher.get());
+}
+
 void GrammarMatcher::Rollback(int64_t tokens) {
   if (tokens == 0) return;
   // A failure shows at the next Next.
@@ -199,6 +203,9 @@ Result<GrammarMatcher::Step> GrammarMatcher::Next() {
 }
 bool GrammarMatcher::Consume(int32_t) {
   return false;
+}
+bool GrammarMatcher::broken() const {
+  return true;
 }
 void GrammarMatcher::Rollback(int64_t) {}
 bool HasGrammars() {
