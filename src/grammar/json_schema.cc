@@ -124,7 +124,7 @@ class Preparer {
       if (Drops(name, value)) continue;
       if (name == "$ref") CheckRef(value);
       CheckSize(name, value);
-      out.emplace_back(name, Member(name, value));
+      out.emplace_back(NewName(schema, name), Member(name, value));
     }
     if (closes_ && ListsAllProperties(schema))
       out.emplace_back("additionalProperties", JsonValue(false));
@@ -134,7 +134,15 @@ class Preparer {
   const Status& status() const { return status_; }
 
  private:
+  // Tuples of older drafts.
+  static std::string NewName(const JsonValue& schema, const std::string& name) {
+    const JsonValue* items = schema.Find("items");
+    if (items == nullptr || items->array() == nullptr) return name;
+    return name == "items" ? "prefixItems" : name == "additionalItems" ? "items" : name;
+  }
+
   static bool Drops(std::string_view name, const JsonValue& value) {
+    if (name == "$schema") return true;     // all drafts are read as the last one
     if (name == "x-guidance") return true;  // the library's own switches are not the client's
     if (name == "uniqueItems") return value.boolean() != nullptr && !*value.boolean();
     if (name == "format")

@@ -21,6 +21,7 @@ inline constexpr int64_t kMaxSchemaMinimum = 100'000;  // of "minItems" and the 
 // - an object that lists its properties has no others, unless "additionalProperties" or a combining
 //   keyword says something about them;
 // - a "format" that is not known says nothing, as JSON Schema has it;
+// - tuples of older drafts ("items" with a list) are written as those of the last one;
 // - the branches of a "oneOf" that are references are copied, so that they can be told apart.
 // kInvalidArgument for text that is no JSON, for a schema beyond the bounds, for a reference that
 // is not within the document or leads to itself.

@@ -46,6 +46,9 @@ TEST(JsonSchema, WhatSaysNothingIsLeftOut) {
   EXPECT_EQ(Prepared(R"({"type":"array","uniqueItems":true})"),
             R"({"type":"array","uniqueItems":true,)");
   EXPECT_EQ(Prepared(R"({"items":{"x-guidance":{}}})"), R"({"items":{},)");
+  EXPECT_EQ(Prepared(R"({"$schema":"http://json-schema.org/draft-07/schema#","items":[{},true],)"
+                     R"("additionalItems":false})"),
+            R"({"prefixItems":[{},true],"items":false,)");
   // Names of properties are no keywords.
   EXPECT_EQ(Prepared(R"({"properties":{"format":{},"x-guidance":{}},"additionalProperties":true})"),
             R"({"properties":{"format":{},"x-guidance":{}},"additionalProperties":true,)");
