@@ -45,6 +45,8 @@ std::string Reason(LlgMatcher* matcher) {
   const char* text = llg_matcher_get_error(matcher);
   std::string reason = text == nullptr ? "no reason given" : text;
   if (reason.find("NoExtensionBias") != reason.npos) return "nothing can satisfy it";
+  if (reason.find("oneOf constraints") != reason.npos)
+    return "the branches of a oneOf cannot be told apart; use anyOf";
   reason = reason.substr(0, reason.find("<non-verbose/>"));
   constexpr size_t kLongest = 300;
   size_t end = std::min(reason.size(), kLongest);
