@@ -26,7 +26,7 @@ bool IsOff(const JsonValue& value) {
 class CompletionParser {
  public:
   CompletionParser(const JsonValue& body, const ApiContext& context)
-      : body_(body), context_(context), fields_(body, "", error_) {}
+      : context_(context), fields_(body, "", error_) {}
 
   std::variant<CompletionCall, ApiError> Parse(int64_t now) {
     if (!error_) ReadModel(fields_, context_, call_);
@@ -150,7 +150,6 @@ class CompletionParser {
                          prompt_tokens);
   }
 
-  const JsonValue& body_;
   const ApiContext& context_;
   std::optional<ApiError> error_;
   FieldReader fields_;
