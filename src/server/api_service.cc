@@ -222,16 +222,43 @@ void ApiService::FromTokens(HttpRequest request, Writer writer) {
   AnswerWith(std::move(request), std::move(writer), &Detokenize);
 }
 
+// Counted for as long as it lives.
+struct ApiService::Body {
+  Body(std::string body, std::atomic<int64_t>& pending)
+      : text(std::move(body)), pending_bytes(pending) {
+    pending_bytes += static_cast<int64_t>(text.size());
+  }
+  ~Body() { pending_bytes -= static_cast<int64_t>(text.size()); }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
+
+  const std::string text;
+  std::atomic<int64_t>& pending_bytes;
+};
+
+std::shared_ptr<const ApiService::Body> ApiService::TakeBody(HttpRequest& request,
+                                                             const Writer& writer,
+                                                             Exchange::ErrorForm error_form) {
+  if (pending_bytes_ + static_cast<int64_t>(request.body.size()) > max_pending_bytes_) {
+    writer->Send(error_form(
+        {.http_status = 503, .message = "The server is busy reading requests; try again later."}));
+    return nullptr;
+  }
+  return std::make_shared<const Body>(std::move(request.body), pending_bytes_);
+}
+
 void ApiService::Generate(HttpRequest request, Writer writer, PrepareCall prepare,
                           Exchange::ErrorForm error_form) {
   const Backend* backend = RequireBackend(writer, error_form);
   if (backend == nullptr) return;
+  const auto body = TakeBody(request, writer, error_form);
+  if (body == nullptr) return;
   auto exchange =
       std::make_shared<Exchange>(backend->engine, metrics_, std::move(writer), error_form);
   exchange->WatchClient();
-  workers_.Post([exchange, backend, prepare, body = std::move(request.body)] {
+  workers_.Post([exchange, backend, prepare, body] {
     const auto now = static_cast<int64_t>(std::time(nullptr));
-    exchange->Prepare([&] { return prepare(body, backend->context, now); });
+    exchange->Prepare([&] { return prepare(body->text, backend->context, now); });
   });
 }
 
@@ -239,16 +266,17 @@ void ApiService::AnswerWith(HttpRequest request, Writer writer, ReplyCall reply,
                             Exchange::ErrorForm error_form) {
   const Backend* backend = RequireBackend(writer, error_form);
   if (backend == nullptr) return;
-  workers_.Post(
-      [backend, reply, error_form, writer = std::move(writer), body = std::move(request.body)] {
-        const auto now = static_cast<int64_t>(std::time(nullptr));
-        auto answer = std::make_shared<Reply>(reply(body, backend->context, now));
-        writer->Post([writer, answer, error_form] {
-          if (const auto* error = std::get_if<ApiError>(answer.get()))
-            return writer->Send(error_form(*error));
-          writer->Send({.body = std::move(std::get<std::string>(*answer))});
-        });
-      });
+  const auto body = TakeBody(request, writer, error_form);
+  if (body == nullptr) return;
+  workers_.Post([backend, reply, error_form, writer = std::move(writer), body] {
+    const auto now = static_cast<int64_t>(std::time(nullptr));
+    auto answer = std::make_shared<Reply>(reply(body->text, backend->context, now));
+    writer->Post([writer, answer, error_form] {
+      if (const auto* error = std::get_if<ApiError>(answer.get()))
+        return writer->Send(error_form(*error));
+      writer->Send({.body = std::move(std::get<std::string>(*answer))});
+    });
+  });
 }
 
 }  // namespace rose

@@ -27,7 +27,10 @@ namespace rose {
 
 class ApiService {
  public:
-  explicit ApiService(int workers = 2) : workers_(workers) {}
+  // `max_pending_bytes`: of all bodies that wait for a worker or are being read by one; a request
+  // beyond is answered with 503.
+  explicit ApiService(int workers = 2, int64_t max_pending_bytes = int64_t{1} << 30)
+      : max_pending_bytes_(max_pending_bytes), workers_(workers) {}
 
   // The HTTP server's handler. Before SetReady and after StartDraining everything but the cheap
   // questions is answered with 503.
@@ -46,6 +49,7 @@ class ApiService {
 
  private:
   struct Route;
+  struct Body;
   using Writer = std::shared_ptr<ResponseWriter>;
   // What exists once the model is loaded.
   struct Backend {
@@ -77,6 +81,9 @@ class ApiService {
   void RenderText(HttpRequest request, Writer writer);
   void ToTokens(HttpRequest request, Writer writer);
   void FromTokens(HttpRequest request, Writer writer);
+  // The body, to be shared with a worker's task; null, and the answer given, if there are too many.
+  std::shared_ptr<const Body> TakeBody(HttpRequest& request, const Writer& writer,
+                                       Exchange::ErrorForm error_form);
   // An endpoint that generates: `prepare` runs on a worker.
   using PrepareCall = Prepared (*)(std::string_view body, const ApiContext& context, int64_t now);
   void Generate(HttpRequest request, Writer writer, PrepareCall prepare,
@@ -90,7 +97,9 @@ class ApiService {
   std::unique_ptr<const Backend> backend_;
   std::atomic<const Backend*> ready_ = nullptr;  // backend_, once it is set
   std::atomic<bool> draining_ = false;
-  Metrics metrics_;     // of the HTTP server's thread
+  Metrics metrics_;  // of the HTTP server's thread
+  const int64_t max_pending_bytes_;
+  std::atomic<int64_t> pending_bytes_ = 0;
   WorkerPool workers_;  // last: its tasks use the rest
 };
 

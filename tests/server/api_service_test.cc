@@ -285,6 +285,38 @@ TEST(ApiService, SaysThatItIsNotReady) {
   EXPECT_EQ(client.Ask("GET", "/version")->status, 200);
 }
 
+// Bodies that wait for a worker must not fill the memory. Here no worker ever comes.
+TEST(ApiService, BoundsTheBodiesThatWait) {
+  Backend backend([](const std::string&) { return "x"; });
+  ApiService service(/*workers=*/0, /*max_pending_bytes=*/1000);
+  ApiContext context;
+  context.models = {"stub"};
+  context.format = backend.format.get();
+  context.tokenizer = &backend.tokenizer;
+  context.max_context = backend.engine->max_context();
+  context.vocab = backend.engine->vocab();
+  service.SetReady(*backend.engine, context);
+  HttpServerConfig config;
+  config.port = 0;
+  HttpServer server(config, [&](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+    service.Handle(std::move(request), std::move(writer));
+  });
+  ASSERT_TRUE(server.Start().ok());
+  HttpClient first = HttpClient::Connect("127.0.0.1", server.port()).value();
+  HttpClient second = HttpClient::Connect("127.0.0.1", server.port()).value();
+  ASSERT_TRUE(first.SendRequest("POST", kChat, Body(std::string(700, 'a'))).ok());
+  // Answered on the same thread, after the first.
+  WaitFor([&] { return server.connections() == 2; }, "not both are connected");
+  EXPECT_EQ(second.Ask("GET", "/health")->status, 200);
+  for (const char* path : {"/v1/chat/completions", "/tokenize", "/v1/messages"}) {
+    const auto refused = second.Ask("POST", path, Body(std::string(700, 'b')));
+    EXPECT_EQ(refused->status, 503) << path;
+    EXPECT_EQ(FindHeader(refused->headers, "Retry-After"), "1") << path;
+  }
+  server.Stop();
+  service.Stop();
+}
+
 // Before the first token, in prefill or not, and in mid-stream; one choice and two.
 TEST(Case094, AClientThatLeavesCancelsItsRequest) {
   Backend backend([](const std::string&) { return std::string(20'000, 'x'); },
