@@ -21,7 +21,7 @@ bool Contains(const std::vector<int32_t>& ids, int32_t id) {
 ChatChoice::ChatChoice(const Generation& call, const ApiContext& context)
     : call_(call),
       context_(context),
-      parser_(context.format->NewParser(call.chat.tools)),
+      parser_(context.format->NewParser(call.chat.tools, call.chat.continue_final)),
       stops_(call.stop, call.include_stop) {}
 
 void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas) {
@@ -29,6 +29,8 @@ void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas)
   out_ = &deltas;
   cached_tokens_ = std::max(cached_tokens_, event.cached_tokens);
   prompt_scores_.insert(prompt_scores_.end(), event.prompt.begin(), event.prompt.end());
+  if (!std::exchange(echoed_, true) && !call_.echo.empty())
+    Add({.kind = ChoiceDelta::Kind::kContent, .text = call_.echo});
   for (const SampledToken& token : event.tokens) {
     if (saw_stop_id_ || ended_) break;
     ++completion_tokens_;

@@ -78,6 +78,7 @@ class ChatChoice {
 
   Field open_ = Field::kNone;  // where the open message's text goes
   int64_t message_ = -1;       // index of the open message
+  bool echoed_ = false;
   int64_t calls_ = 0;
   bool arguments_seen_ = false;  // of the open call
 

@@ -15,14 +15,7 @@ constexpr int64_t kMaxTopLogprobs = 20;
 
 // Fields that would change the answer and are not offered: better refused than ignored. A value
 // that means "off" is fine.
-constexpr const char* kRefused[] = {"functions", "audio",     "use_beam_search",
-                                    "echo",      "documents", "continue_final_message"};
-
-bool IsOff(const JsonValue& value) {
-  if (value.boolean()) return !*value.boolean();
-  if (value.array()) return value.array()->empty();
-  return value.object() && value.object()->empty();
-}
+constexpr const char* kRefused[] = {"functions", "audio", "use_beam_search", "documents"};
 
 class RequestParser {
  public:
@@ -32,13 +25,12 @@ class RequestParser {
   std::variant<ChatCall, ApiError> Parse(int64_t now) {
     if (!error_) ReadModel(fields_, context_, call_);
     if (!error_) {
-      for (const char* name : kRefused)
-        if (const JsonValue* value = fields_.Get(name); value && !IsOff(*value))
-          fields_.Fail(name, "is not supported by this server");
+      Refuse(fields_, kRefused);
       if (fields_.Get("truncate_prompt_tokens"))
         fields_.Fail("truncate_prompt_tokens",
                      "would cut a conversation inside a message; leave old messages out instead");
       ReadConversation(now);
+      ReadContinuation();
       ReadSampling(fields_, context_, call_.request.sampling);
       ReadLogprobs();
       ReadChoices(fields_, context_, call_);
@@ -95,6 +87,28 @@ class RequestParser {
         return inner.Fail(StrCat("builtin_tools[", i, "]"), "must be \"browser\" or \"python\"");
       call_.chat.builtin_tools.push_back(*name);
     }
+  }
+
+  // continue_final_message: the answer goes on in the last message. With echo it begins with it.
+  void ReadContinuation() {
+    const bool wanted = fields_.Bool("continue_final_message", false);
+    const bool new_message = fields_.Bool("add_generation_prompt", !wanted);
+    const bool echo = fields_.Bool("echo", false);
+    if (wanted && new_message)
+      fields_.Fail("continue_final_message", "needs add_generation_prompt to be false");
+    if (!wanted && !new_message)
+      fields_.Fail("add_generation_prompt", "may be false only with continue_final_message");
+    if (error_ || !wanted) return;
+    const ChatMessage& last = call_.chat.messages.back();
+    if (last.role != Role::kAssistant || !last.tool_calls.empty() || last.content.empty())
+      return fields_.Fail("continue_final_message",
+                          "needs a text of the assistant as the last message");
+    if (call_.form || call_.call_required || !call_.only_call.empty() || call_.thinking_budget >= 0)
+      return fields_.Fail("continue_final_message",
+                          "cannot be combined with a form of the answer, a forced call or a "
+                          "thinking_token_budget");
+    call_.chat.continue_final = true;
+    if (echo) call_.echo = last.content;
   }
 
   void ReadLogprobs() {

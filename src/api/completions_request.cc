@@ -16,13 +16,6 @@ constexpr int64_t kDefaultTokens = 16;
 // Fields that would change the answer and are not offered. A value that means "off" is fine.
 constexpr const char* kRefused[] = {"suffix", "use_beam_search"};
 
-bool IsOff(const JsonValue& value) {
-  if (value.boolean()) return !*value.boolean();
-  if (value.string()) return value.string()->empty();
-  if (value.array()) return value.array()->empty();
-  return value.object() && value.object()->empty();
-}
-
 class CompletionParser {
  public:
   CompletionParser(const JsonValue& body, const ApiContext& context)
@@ -31,7 +24,7 @@ class CompletionParser {
   std::variant<CompletionCall, ApiError> Parse(int64_t now) {
     if (!error_) ReadModel(fields_, context_, call_);
     if (!error_) {
-      Refuse();
+      Refuse(fields_, kRefused);
       ReadPrompts();
       ReadSampling(fields_, context_, call_.request.sampling);
       ReadChoices(fields_, context_, call_);
@@ -53,12 +46,6 @@ class CompletionParser {
   }
 
  private:
-  void Refuse() {
-    for (const char* name : kRefused)
-      if (const JsonValue* value = fields_.Get(name); value && !IsOff(*value))
-        fields_.Fail(name, "is not supported by this server");
-  }
-
   // prompt: a text, a list of texts, a list of token ids, or a list of such lists.
   void ReadPrompts() {
     const JsonValue* prompt = fields_.Get("prompt");

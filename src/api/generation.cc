@@ -10,6 +10,13 @@ constexpr size_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 512;
 constexpr size_t kMaxStopIds = 256;
 
+bool IsOff(const JsonValue& value) {
+  if (value.boolean()) return !*value.boolean();
+  if (value.string()) return value.string()->empty();
+  if (value.array()) return value.array()->empty();
+  return value.object() && value.object()->empty();
+}
+
 void ReadPenalties(FieldReader& fields, SamplingParams& p) {
   p.presence_penalty = fields.Number("presence_penalty", p.presence_penalty, -2, 2);
   p.frequency_penalty = fields.Number("frequency_penalty", p.frequency_penalty, -2, 2);
@@ -70,6 +77,12 @@ void Generation::ForgetPrompt() {
   chat.response_format.reset();
   for (ToolSpec& tool : chat.tools) tool = {.name = std::move(tool.name)};
   if (!return_token_ids) request.prompt = {};
+}
+
+void Refuse(FieldReader& fields, std::span<const char* const> names) {
+  for (const char* name : names)
+    if (const JsonValue* value = fields.Get(name); value && !IsOff(*value))
+      fields.Fail(name, "is not supported by this server");
 }
 
 void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out) {

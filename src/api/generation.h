@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Generation {
   bool continuous_usage = false;  // usage on every chunk
   bool return_token_ids = false;  // of prompt and answer
   bool tokens_as_ids = false;     // logprobs name a token "token_id:17"
+  std::string echo;               // what the content begins with: the message that is continued
   bool include_reasoning = true;
   bool calls_allowed = false;     // tools are declared and tool_choice is not "none"
   bool call_required = false;     // tool_choice "required"
@@ -58,6 +60,9 @@ struct Generation {
 // Each reads the fields that its name says, under the names of the OpenAI API and of vLLM; failures
 // go to `fields`. Unknown fields are ignored.
 
+// Fields that would change the answer and are not offered: better refused than ignored. False and
+// what is empty mean "off" and are fine.
+void Refuse(FieldReader& fields, std::span<const char* const> names);
 // `model`: absent is the default, an unknown name a 404.
 void ReadModel(FieldReader& fields, const ApiContext& context, Generation& out);
 // temperature, top_p, top_k, min_p, seed, the penalties, logit_bias.

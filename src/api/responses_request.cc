@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMaxTopLogprobs = 20;
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";
 
-// Fields that would change the answer and are not offered. Of a chat's answer the last ones ask for
+// Fields that would change the answer and are not offered; a value that means "off" is fine. Of a chat's answer the last ones ask for
 // members that a response does not have.
 constexpr const char* kRefused[] = {"prompt",
                                     "conversation",
@@ -38,12 +38,6 @@ constexpr std::array<std::string_view, 8> kIncludable = {kLogprobs,
                                                          "computer_call_output.output.image_url",
                                                          "code_interpreter_call.outputs"};
 
-bool IsOff(const JsonValue& value) {
-  if (value.boolean()) return !*value.boolean();
-  if (value.array()) return value.array()->empty();
-  return value.object() && value.object()->empty();
-}
-
 class ResponsesParser {
  public:
   ResponsesParser(const JsonValue& body, const ApiContext& context)
@@ -52,9 +46,7 @@ class ResponsesParser {
   std::variant<ResponsesCall, ApiError> Parse(int64_t now) {
     if (!error_) ReadModel(fields_, context_, call_);
     if (!error_) {
-      for (const char* name : kRefused)
-        if (const JsonValue* value = fields_.Get(name); value && !IsOff(*value))
-          fields_.Fail(name, "is not supported by this server");
+      Refuse(fields_, kRefused);
       if (fields_.Integer("n", 1, INT64_MIN, INT64_MAX) != 1)
         fields_.Fail("n", "must be 1: a response has one output");
       ReadKeeping();
@@ -62,6 +54,7 @@ class ResponsesParser {
       ReadSampling(fields_, context_, call_.request.sampling);
       ReadLogprobs();
       ReadStops(fields_, context_, "stop", call_);
+      call_.request.cache_salt = fields_.String("cache_salt");
       call_.stream = fields_.Bool("stream", false);
       ReadTokenFields(fields_, context_, call_);
     }

@@ -106,6 +106,55 @@ TEST(ChatFields, LogprobsMayNameTokensByTheirIds) {
   EXPECT_EQ(Text(body, "choices.0.logprobs.content.0.token"), R"("token_id:104")");
 }
 
+// Case 37 over the API: the prompt ends inside the last message, and the answer goes on in it.
+TEST(Case037, TheLastMessageIsContinued) {
+  ChatFixture chat;
+  const std::string messages =
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Once"}],)"
+      R"("continue_final_message":true,"add_generation_prompt":false)";
+  const auto call_of = [&](std::string_view more) {
+    auto parsed = chat.Parse(StrCat(messages, more, "}"));
+    EXPECT_EQ(chat.ErrorOf(parsed), "");
+    return std::get<ChatCall>(std::move(parsed));
+  };
+  EXPECT_TRUE(
+      chat.Prompt(call_of("")).ends_with("<|start|>assistant<|channel|>final<|message|>Once"));
+  const std::string_view said = " upon STOP a<|return|>";
+  JsonValue body = chat.Body(call_of(""), said);
+  EXPECT_EQ(Text(body, "choices.0.message.content"), R"(" upon STOP a")");
+  EXPECT_EQ(Text(body, "choices.0.message.reasoning"), "null");
+  // Echoed text is none of the answer's: no stop string is searched in it.
+  body = chat.Body(call_of(R"(,"echo":true,"stop":["Once","STOP"])"), said);
+  EXPECT_EQ(Text(body, "choices.0.message.content"), R"("Once upon ")");
+  const auto chunks = chat.Stream(call_of(R"(,"echo":true,"stream":true)"), said);
+  std::string content;
+  for (const std::string& chunk : chunks) {
+    if (chunk == "[DONE]") continue;
+    const JsonValue json = *ParseJson(chunk);
+    const JsonValue& text = At(json, "choices.0.delta.content");
+    if (text.string()) content += *text.string();
+  }
+  EXPECT_EQ(content, "Once upon STOP a");
+}
+
+TEST(Case037, WhatCannotBeContinuedIsRefused) {
+  ChatFixture chat;
+  const auto error = [&](std::string_view last, std::string_view more) {
+    return chat.ErrorOf(chat.Parse(StrCat(R"({"messages":[{"role":"user","content":"hi"})", last,
+                                          R"(],"continue_final_message":true)", more, "}")));
+  };
+  const char* answer = R"(,{"role":"assistant","content":"Once"})";
+  EXPECT_EQ(error(answer, ""), "");
+  EXPECT_EQ(error("", "").substr(0, 22), "continue_final_message");
+  EXPECT_EQ(error(R"(,{"role":"assistant","content":""})", "").substr(0, 22),
+            "continue_final_message");
+  EXPECT_EQ(error(answer, R"(,"add_generation_prompt":true)").substr(0, 22),
+            "continue_final_message");
+  EXPECT_EQ(error(answer, R"(,"thinking_token_budget":3)").substr(0, 22), "continue_final_message");
+  EXPECT_EQ(chat.ErrorOf(chat.ParseWith(R"("add_generation_prompt":false)")).substr(0, 21),
+            "add_generation_prompt");
+}
+
 // Declared as in the published rendering, token for token.
 TEST(ChatFields, BuiltInToolsAreThoseThatTheModelKnows) {
   const auto tokenizer = BuiltInTokenizer("o200k_harmony").value();

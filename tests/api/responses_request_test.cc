@@ -83,6 +83,11 @@ TEST(ResponsesRequest, ReadsEveryField) {
   for (const auto& [name, json] : kEchoed) EXPECT_EQ(Text(*echo, name), json) << name;
 }
 
+TEST(ResponsesRequest, TheSaltOfTheCacheIsTheRequests) {
+  ResponsesFixture api;
+  EXPECT_EQ(api.Call(R"("cache_salt":"s")").request.cache_salt, "s");
+}
+
 TEST(ResponsesRequest, NullAndEmptyCountAsAbsent) {
   ResponsesFixture api;
   const auto prompt = api.Call("").request.prompt;
