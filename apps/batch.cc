@@ -25,17 +25,6 @@ struct BatchOptions {
   std::vector<std::string> names;  // empty = the folder's
 };
 
-ApiContext MakeContext(const ServingModel& model, const BatchOptions& options) {
-  ApiContext context;
-  context.models = options.names.empty() ? std::vector{model.name} : options.names;
-  context.format = model.format.get();
-  context.tokenizer = model.tokenizer.get();
-  context.max_context = model.engine->max_context();
-  context.vocab = model.engine->vocab();
-  context.defaults = model.defaults;
-  return context;
-}
-
 void Report(const BatchOptions& options, const BatchInput& input, const BatchOutput& output,
             const BatchCounts& counts) {
   const int64_t left = input.size() - output.found() - counts.answered - counts.failed;
@@ -62,8 +51,8 @@ Result<bool> Batch(BatchOptions options) {
   if (output.found() < input.size()) {
     // One line may ask for many choices, which all wait in the engine.
     options.model.engine.max_waiting = int64_t{1} << 20;
-    ROSE_ASSIGN_OR_RETURN(const ServingModel model, LoadServingModel(options.model));
-    const ApiContext context = MakeContext(model, options);
+    ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(options.model));
+    ROSE_ASSIGN_OR_RETURN(const ApiContext context, MakeApiContext(model, options.names));
     BatchRun run(*model.engine, context, input, output, options.model.engine.max_running + kReady);
     running = true;
     ProgressBar bar("answering", stderr, "requests");

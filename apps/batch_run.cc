@@ -7,8 +7,10 @@
 #include <variant>
 
 #include "api/chat_completions.h"
+#include "api/completions.h"
 #include "api/json_writer.h"
 #include "api/messages.h"
+#include "api/responses_answer.h"
 
 namespace rose {
 namespace {
@@ -21,6 +23,8 @@ struct Endpoint {
 
 constexpr Endpoint kEndpoints[] = {
     {"/v1/chat/completions", &PrepareChatCompletion, &ErrorBody},
+    {"/v1/completions", &PrepareCompletion, &ErrorBody},
+    {"/v1/responses", &PrepareResponse, &ErrorBody},
     {"/v1/messages", &PrepareMessages, &MessagesErrorBody},
 };
 
@@ -92,8 +96,9 @@ Status BatchRun::Start(BatchRequest request) {
   if (const auto* error = std::get_if<ApiError>(&prepared))
     return WriteResponse(*job, error->http_status, endpoint->error_body(*error));
   auto& call = std::get<PreparedCall>(prepared);
-  if (call.stream) {
-    const ApiError error{.message = "stream must be false in a batch.", .param = "stream"};
+  if (call.stream || call.detached) {
+    const std::string param = call.stream ? "stream" : "background";
+    const ApiError error{.message = param + " must be false in a batch.", .param = param};
     return WriteResponse(*job, error.http_status, endpoint->error_body(error));
   }
   return Submit(std::move(call), job);

@@ -113,18 +113,6 @@ Result<std::shared_ptr<const TlsContext>> LoadTls(const ServeOptions& options) {
   return TlsContext::Load(options.tls_certificate, options.tls_key);
 }
 
-ApiContext MakeContext(const ServingModel& model, const ServeOptions& options) {
-  ApiContext context;
-  context.models = options.names.empty() ? std::vector{model.name} : options.names;
-  context.format = model.format.get();
-  context.tokenizer = model.tokenizer.get();
-  context.max_context = model.engine->max_context();
-  context.vocab = model.engine->vocab();
-  context.grammars = model.grammars.get();
-  context.defaults = model.defaults;
-  return context;
-}
-
 // Lets what runs come to its end. False if something was cut off.
 bool Drain(ApiService& service, HttpServer& server, Engine& engine, int seconds) {
   constexpr int64_t kFlushMs = 5'000;
@@ -165,10 +153,7 @@ Result<bool> Serve(const ServeOptions& options) {
                           service.Handle(std::move(request), std::move(writer));
                         }));
   ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(options.model));
-  if (HasGrammars()) {
-    ROSE_ASSIGN_OR_RETURN(model.grammars, GrammarCompiler::Create(*model.tokenizer));
-  }
-  const ApiContext context = MakeContext(model, options);
+  ROSE_ASSIGN_OR_RETURN(const ApiContext context, MakeApiContext(model, options.names));
   service.SetReady(*model.engine, context, options.responses);
   serving = true;
   std::string url = BaseUrl(options.http.host, server->port());

@@ -138,4 +138,19 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   return model;
 }
 
+Result<ApiContext> MakeApiContext(ServingModel& model, const std::vector<std::string>& names) {
+  if (HasGrammars()) {
+    ROSE_ASSIGN_OR_RETURN(model.grammars, GrammarCompiler::Create(*model.tokenizer));
+  }
+  ApiContext context;
+  context.models = names.empty() ? std::vector{model.name} : names;
+  context.format = model.format.get();
+  context.tokenizer = model.tokenizer.get();
+  context.max_context = model.engine->max_context();
+  context.vocab = model.engine->vocab();
+  context.grammars = model.grammars.get();
+  context.defaults = model.defaults;
+  return context;
+}
+
 }  // namespace rose

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "api/context.h"
 #include "chat/chat_format.h"
 #include "engine/engine.h"
 #include "grammar/compiler.h"
@@ -37,5 +39,9 @@ struct ServingModel {
 
 // Loads with a progress bar and starts the engine.
 Result<ServingModel> LoadServingModel(const ServingOptions& options);
+
+// What the endpoints need to know of it, its grammar compiler included, which is made here; `names`
+// are those it is served under, empty = its own. The model outlives the context.
+Result<ApiContext> MakeApiContext(ServingModel& model, const std::vector<std::string>& names);
 
 }  // namespace rose

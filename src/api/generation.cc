@@ -75,6 +75,8 @@ std::vector<Request> Generation::Requests() const {
 void Generation::ForgetPrompt() {
   chat.messages = {};
   chat.response_format.reset();
+  form.reset();
+  new_constraint = nullptr;
   for (ToolSpec& tool : chat.tools) tool = {.name = std::move(tool.name)};
   if (!return_token_ids) request.prompt = {};
 }

@@ -95,7 +95,9 @@ struct MessagesAnswer::State {
     const std::string& reason = choice.finish_reason();
     const bool sequence = reason == "stop" && choice.stop_reason().starts_with('"');
     json.Key("stop_reason");
-    if (reason == "tool_calls") {
+    // A call that was named in the request is a plain stop in OpenAI's API, not here.
+    const bool calls = !blocks.empty() && blocks.back().type == Block::Type::kToolUse;
+    if (reason == "tool_calls" || (reason == "stop" && calls && !sequence)) {
       json.String("tool_use");
     } else if (reason == "length") {
       json.String(call.fills_context ? "model_context_window_exceeded" : "max_tokens");

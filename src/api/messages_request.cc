@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/field_reader.h"
+#include "api/messages_conversation.h"
 
 namespace rose {
 namespace {
@@ -15,152 +16,6 @@ using Object = JsonValue::Object;
 JsonValue Text(std::string text) {
   return JsonValue(std::move(text));
 }
-
-// A message that is under way: blocks of one kind in a row belong together.
-class Conversation {
- public:
-  explicit Conversation(std::optional<ApiError>& error) : error_(error) {}
-
-  void AddSystem(const JsonValue& system) {
-    const std::string text = TextOf(system, "system");
-    if (!text.empty()) Add("system", {{"content", Text(text)}});
-  }
-
-  void AddMessage(const JsonValue& json, const std::string& path) {
-    FieldReader message(json, path, error_);
-    if (error_) return;
-    const std::string role = message.String("role");
-    const JsonValue* content = message.Get("content");
-    if (role != "user" && role != "assistant" && role != "system")
-      return message.Fail("role", "must be \"user\" or \"assistant\"");
-    if (!content) return message.Fail("content", "is missing");
-    const std::string at = message.PathOf("content");
-    if (role == "system") return Add("system", {{"content", Text(TextOf(*content, at))}});
-    role == "user" ? AddUser(*content, at) : AddAssistant(*content, at);
-  }
-
-  JsonValue::Array Take() { return std::move(messages_); }
-
- private:
-  void Add(std::string role, Object fields) {
-    fields.insert(fields.begin(), {"role", Text(std::move(role))});
-    messages_.emplace_back(std::move(fields));
-  }
-
-  // The blocks of a content that is no string; reports anything else.
-  const JsonValue::Array& Blocks(const JsonValue& content, const std::string& path) {
-    static const JsonValue::Array kNone;
-    if (content.array()) return *content.array();
-    if (!error_)
-      error_ = ApiError{.message = path + " must be a string or a list of blocks.", .param = path};
-    return kNone;
-  }
-
-  void Refuse(FieldReader& block, const std::string& type) {
-    block.Fail("type", StrCat("is \"", type, "\", which this model can not read; it reads text"));
-  }
-
-  // A string, or text blocks.
-  std::string TextOf(const JsonValue& content, const std::string& path) {
-    if (content.string()) return *content.string();
-    std::string text;
-    const auto& blocks = Blocks(content, path);
-    for (size_t i = 0; i < blocks.size() && !error_; ++i) {
-      FieldReader block(blocks[i], StrCat(path, "[", i, "]"), error_);
-      if (error_) break;
-      const std::string type = block.String("type");
-      if (type != "text") Refuse(block, type);
-      text += ReadText(block);
-    }
-    return text;
-  }
-
-  std::string ReadText(FieldReader& block) {
-    if (!block.Get("text")) block.Fail("text", "is missing");
-    return block.String("text");
-  }
-
-  // Results of tools are messages of their own, in the order of the blocks.
-  void AddUser(const JsonValue& content, const std::string& path) {
-    if (content.string()) return Add("user", {{"content", content}});
-    std::string text;
-    bool has_text = false;
-    const auto flush = [&] {
-      if (std::exchange(has_text, false)) Add("user", {{"content", Text(std::exchange(text, ""))}});
-    };
-    const auto& blocks = Blocks(content, path);
-    for (size_t i = 0; i < blocks.size() && !error_; ++i) {
-      FieldReader block(blocks[i], StrCat(path, "[", i, "]"), error_);
-      if (error_) return;
-      const std::string type = block.String("type");
-      if (type == "text") {
-        has_text = true;
-        text += ReadText(block);
-      } else if (type == "tool_result") {
-        flush();
-        AddResult(block);
-      } else {
-        Refuse(block, type);
-      }
-    }
-    flush();
-  }
-
-  void AddResult(FieldReader& block) {
-    const std::string id = block.String("tool_use_id");
-    if (!calls_.contains(id))
-      block.Fail("tool_use_id", StrCat("\"", id, "\" is the id of no tool_use before it"));
-    const JsonValue* content = block.Get("content");
-    std::string text = content ? TextOf(*content, block.PathOf("content")) : "";
-    if (block.Bool("is_error", false)) text.insert(0, "Error: ");
-    Add("tool", {{"tool_call_id", Text(id)}, {"content", Text(std::move(text))}});
-  }
-
-  void AddAssistant(const JsonValue& content, const std::string& path) {
-    if (content.string()) return Add("assistant", {{"content", content}});
-    std::string text, thought;
-    JsonValue::Array calls;
-    bool has_text = false;
-    const auto& blocks = Blocks(content, path);
-    for (size_t i = 0; i < blocks.size() && !error_; ++i) {
-      FieldReader block(blocks[i], StrCat(path, "[", i, "]"), error_);
-      if (error_) return;
-      const std::string type = block.String("type");
-      if (type == "text") {
-        has_text = true;
-        text += ReadText(block);
-      } else if (type == "thinking") {
-        thought += (thought.empty() ? "" : "\n") + block.String("thinking");
-      } else if (type == "tool_use") {
-        calls.push_back(ReadCall(block));
-      } else if (type != "redacted_thinking") {
-        Refuse(block, type);
-      }
-    }
-    Object fields;
-    if (!thought.empty()) fields.emplace_back("reasoning", Text(std::move(thought)));
-    if (has_text || calls.empty()) fields.emplace_back("content", Text(std::move(text)));
-    if (!calls.empty()) fields.emplace_back("tool_calls", std::move(calls));
-    Add("assistant", std::move(fields));
-  }
-
-  JsonValue ReadCall(FieldReader& block) {
-    const std::string id = block.String("id"), name = block.String("name");
-    if (id.empty()) block.Fail("id", "is missing");
-    if (name.empty()) block.Fail("name", "is missing");
-    const JsonValue* input = block.Get("input");
-    if (input && !input->object()) block.Fail("input", "must be an object");
-    calls_.insert(id);
-    Object function{{"name", Text(name)}, {"arguments", Text(input ? WriteJson(*input) : "{}")}};
-    return JsonValue(Object{{"id", Text(id)},
-                            {"type", Text("function")},
-                            {"function", JsonValue(std::move(function))}});
-  }
-
-  std::optional<ApiError>& error_;
-  JsonValue::Array messages_;
-  std::set<std::string> calls_;  // ids of tool_use blocks so far
-};
 
 JsonValue ReadTool(const JsonValue& json, const std::string& path, std::set<std::string>& names,
                    std::optional<ApiError>& error) {
@@ -198,9 +53,10 @@ class Translator {
       if (!stops->array()) fields_.Fail("stop_sequences", "must be a list of strings");
       chat_.emplace_back("stop", *stops);
     }
-    ReadConversation();
+    const bool continues = ReadConversation();
     ReadTools();
     ReadThinking();
+    if (continues) ReadContinuation();
     out.max_tokens = fields_.Integer("max_tokens", 0, 1, INT64_MAX);
     out.chat = JsonValue(std::move(chat_));
     return out;
@@ -216,15 +72,26 @@ class Translator {
     }
   }
 
-  void ReadConversation() {
-    Conversation conversation(error_);
+  // True if the answer is to go on in the last message.
+  bool ReadConversation() {
+    MessagesConversation conversation(error_);
     if (const JsonValue* system = fields_.Get("system")) conversation.AddSystem(*system);
     const auto* messages = fields_.Array("messages");
     if (!messages || messages->empty())
-      return fields_.Fail("messages", "must be a list with at least one message");
-    for (size_t i = 0; i < messages->size() && !error_; ++i)
+      fields_.Fail("messages", "must be a list with at least one message");
+    for (size_t i = 0; messages && i < messages->size() && !error_; ++i)
       conversation.AddMessage((*messages)[i], StrCat("messages[", i, "]"));
     chat_.emplace_back("messages", conversation.Take());
+    return conversation.EndsWithText();
+  }
+
+  void ReadContinuation() {
+    if (forced_ || formed_) {
+      return fields_.Fail("messages",
+                          "end with a text of the assistant, which cannot be continued as a forced "
+                          "call or in a format; end with a message of the user");
+    }
+    chat_.emplace_back("continue_final_message", JsonValue(true));
   }
 
   void ReadTools() {
@@ -247,8 +114,10 @@ class Translator {
     if (type == "auto" || type == "none") {
       chat_.emplace_back("tool_choice", Text(type));
     } else if (type == "any") {
+      forced_ = true;
       chat_.emplace_back("tool_choice", Text("required"));
     } else if (type == "tool") {
+      forced_ = true;
       const std::string name = choice.String("name");
       if (!names.contains(name))
         choice.Fail("name", StrCat("\"", name, "\" is not among the tools"));
@@ -301,6 +170,7 @@ class Translator {
     const JsonValue* schema = format.Get("schema");
     if (format.String("type") != "json_schema") format.Fail("type", "must be \"json_schema\"");
     if (!schema || !schema->object()) return format.Fail("schema", "must be an object");
+    formed_ = true;
     Object named{{"name", Text("response")}, {"strict", JsonValue(true)}, {"schema", *schema}};
     chat_.emplace_back("response_format",
                        JsonValue(Object{{"type", Text("json_schema")},
@@ -310,6 +180,8 @@ class Translator {
   std::optional<ApiError>& error_;
   FieldReader fields_;
   Object chat_;
+  bool forced_ = false;  // a call is wanted, whatever the model thinks
+  bool formed_ = false;  // the answer has a format
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ struct TranslatedMessages {
 // "omitted" hides the thoughts. cache_control, metadata and the signatures of thoughts have no
 // effect; a tool_result with is_error begins with "Error: ".
 //
-// Images, documents and tools that run at the provider are failures, as are wrong types; `error`
-// keeps the first, which names the field.
+// A last message that is a text of the assistant is continued. Images, documents and tools that run
+// at the provider are failures, as are wrong types; `error` keeps the first, which names the field.
 TranslatedMessages TranslateMessages(const JsonValue& body, std::optional<ApiError>& error);
 
 }  // namespace rose

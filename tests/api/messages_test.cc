@@ -235,6 +235,18 @@ TEST_F(MessagesTest, OutputFormatIsAStrictSchema) {
             R"("schema":{"type":"object"}}})");
 }
 
+TEST_F(MessagesTest, ATextOfTheAssistantIsContinued) {
+  const std::string begun =
+      R"({"role":"user","content":"q"},{"role":"assistant","content":"It is"})";
+  EXPECT_EQ(Text(Chat(Talk(begun)), "continue_final_message"), "true");
+  EXPECT_EQ(
+      Text(Chat(Talk(begun + R"(,{"role":"user","content":"go on"})")), "continue_final_message"),
+      "null");
+  EXPECT_EQ(Message(Talk(begun, StrCat(kTools, R"(,"tool_choice":{"type":"any"})"))),
+            "messages end with a text of the assistant, which cannot be continued as a forced call "
+            "or in a format; end with a message of the user.");
+}
+
 TEST_F(MessagesTest, FaultsNameTheirField) {
   const auto one = [](std::string_view block) {
     return Talk(StrCat(R"({"role":"user","content":[)", block, "]}"));
@@ -298,6 +310,12 @@ TEST_F(MessagesTest, CallsAreToolUse) {
   EXPECT_EQ(Text(body, "content.2.type") + Text(body, "content.2.name"), R"("tool_use""grep")");
   EXPECT_EQ(Text(body, "content.2.input"), R"({"p":"x","n":100.0})");
   EXPECT_EQ(Text(body, "stop_reason"), "\"tool_use\"");
+}
+
+TEST_F(MessagesTest, ANamedCallIsToolUseToo) {
+  const MessagesCall call =
+      CallOf(With(StrCat(kTools, R"(,"tool_choice":{"type":"tool","name":"grep"})")));
+  EXPECT_EQ(Text(BodyOf(call, kCall), "stop_reason"), "\"tool_use\"");
 }
 
 TEST_F(MessagesTest, InputThatIsNoObjectIsKept) {

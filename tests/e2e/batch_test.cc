@@ -71,16 +71,26 @@ class BatchTest : public testing::Test {
 };
 
 TEST_F(BatchTest, AnswersEveryLine) {
+  const std::string schema =
+      R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":)"
+      R"("object","properties":{"sum":{"const":7}},"required":["sum"],)"
+      R"("additionalProperties":false}}})";
   Write(in(),
-        Sum("a", 2, 3) + "\n" + Sum("b", 20, 30) +
+        Sum("a", 2, 3) + "\n" + Sum("b", 20, 30) + Sum("json", 1, 1, schema) +
+            R"({"custom_id":"text","method":"POST","url":"/v1/completions","body":)"
+            R"({"prompt":"Once","max_tokens":4}})"
+            "\n"
+            R"({"custom_id":"response","method":"POST","url":"/v1/responses","body":)"
+            R"({"input":"What is 4 + 4?","temperature":0}})"
+            "\n"
             R"({"custom_id":"c","method":"POST","url":"/v1/messages","body":{"max_tokens":99,)"
             R"("messages":[{"role":"user","content":"What is 5 + 4?"}],"temperature":0}})");
   const ProgramResult result = Run();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "");
-  EXPECT_NE(result.err.find("3 answered, 0 failed."), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("6 answered, 0 failed."), std::string::npos) << result.err;
   const auto answers = Answers();
-  ASSERT_EQ(answers.size(), 3u);
+  ASSERT_EQ(answers.size(), 6u);
   const JsonValue& a = answers.at("a");
   EXPECT_EQ(Text(a, {"response", "status_code"}), "200");
   EXPECT_EQ(Text(a, {"error"}), "null");
@@ -89,6 +99,11 @@ TEST_F(BatchTest, AnswersEveryLine) {
   EXPECT_EQ(Text(answers.at("b"), {"response", "body", "choices", "0", "message", "content"}),
             "20 + 30 = 50");
   EXPECT_EQ(Text(answers.at("c"), {"response", "body", "content", "0", "text"}), "5 + 4 = 9");
+  EXPECT_EQ(Text(answers.at("json"), {"response", "body", "choices", "0", "message", "content"}),
+            R"({"sum":7})");
+  EXPECT_EQ(Text(answers.at("text"), {"response", "status_code"}), "200");
+  EXPECT_EQ(Text(answers.at("text"), {"response", "body", "object"}), "text_completion");
+  EXPECT_EQ(Text(answers.at("response"), {"response", "body", "status"}), "completed");
 }
 
 TEST_F(BatchTest, AFailureIsALineAndTheOthersGoOn) {
