@@ -53,7 +53,8 @@ void RunAnswer(PreparedCall call, uint64_t random) {
       TokenEvent event;
       event.tokens.push_back({.id = Draw(random, request), .logprob = -1, .top = {{65, -1}}});
       for (const int32_t stop : request.stop_ids)
-        if (stop == event.tokens.back().id) event.finish = FinishReason::kStop, event.stop_id = stop;
+        if (stop == event.tokens.back().id)
+          event.finish = FinishReason::kStop, event.stop_id = stop;
       if (token == 60 || token + 1 == request.max_tokens)
         if (event.finish == FinishReason::kNone) event.finish = FinishReason::kLength;
       answer.Push(static_cast<int64_t>(index), event, events);

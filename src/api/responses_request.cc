@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kMaxTopLogprobs = 20;
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";
 
-// Fields that would change the answer and are not offered; a value that means "off" is fine. Of a chat's answer the last ones ask for
-// members that a response does not have.
+// Fields that would change the answer and are not offered; a value that means "off" is fine. Of a
+// chat's answer the last ones ask for members that a response does not have.
 constexpr const char* kRefused[] = {"prompt",
                                     "conversation",
                                     "previous_input_messages",
@@ -54,7 +54,6 @@ class ResponsesParser {
       ReadSampling(fields_, context_, call_.request.sampling);
       ReadLogprobs();
       ReadStops(fields_, context_, "stop", call_);
-      call_.request.cache_salt = fields_.String("cache_salt");
       call_.stream = fields_.Bool("stream", false);
       ReadTokenFields(fields_, context_, call_);
     }
