@@ -1,4 +1,5 @@
 // ParseChatRequest: the body of POST /v1/chat/completions, field by field.
+#include <algorithm>
 #include <string>
 
 #include "api/chat_completions.h"
@@ -103,10 +104,12 @@ class RequestParser {
     if (last.role != Role::kAssistant || !last.tool_calls.empty() || last.content.empty())
       return fields_.Fail("continue_final_message",
                           "needs a text of the assistant as the last message");
-    if (call_.form || call_.call_required || !call_.only_call.empty() || call_.thinking_budget >= 0)
+    const bool strict = std::ranges::any_of(call_.chat.tools, &ToolSpec::strict);
+    if (call_.form || call_.call_required || !call_.only_call.empty() || strict ||
+        call_.thinking_budget >= 0)
       return fields_.Fail("continue_final_message",
-                          "cannot be combined with a form of the answer, a forced call or a "
-                          "thinking_token_budget");
+                          "cannot be combined with a form of the answer, a forced call, strict "
+                          "tools or a thinking_token_budget");
     call_.chat.continue_final = true;
     if (echo) call_.echo = last.content;
   }

@@ -151,6 +151,10 @@ TEST(Case037, WhatCannotBeContinuedIsRefused) {
   EXPECT_EQ(error(answer, R"(,"add_generation_prompt":true)").substr(0, 22),
             "continue_final_message");
   EXPECT_EQ(error(answer, R"(,"thinking_token_budget":3)").substr(0, 22), "continue_final_message");
+  EXPECT_EQ(error(answer, R"(,"tools":[{"type":"function","function":{"name":"f","strict":true,)"
+                          R"("parameters":{"type":"object"}}}])")
+                .substr(0, 22),
+            "continue_final_message");
   EXPECT_EQ(chat.ErrorOf(chat.ParseWith(R"("add_generation_prompt":false)")).substr(0, 21),
             "add_generation_prompt");
 }
