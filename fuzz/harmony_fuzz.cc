@@ -39,10 +39,10 @@ void CheckEvents(const ChatFormat& format, const std::vector<int32_t>& tokens) {
 }
 
 // The visible text of an answer.
-std::string Answer(const ChatCall& call, const ApiContext& context,
-                   const std::vector<int32_t>& tokens) {
+std::string ContentOf(const ChatCall& call, const ApiContext& context,
+                      const std::vector<int32_t>& tokens) {
   ChatAnswer answer(call, context);
-  std::vector<std::string> chunks;
+  std::vector<StreamEvent> chunks;
   for (const int32_t token : tokens) answer.Push(0, {.tokens = {{.id = token}}}, chunks);
   answer.Push(0, {.finish = FinishReason::kLength}, chunks);
   ROSE_CHECK(answer.done());
@@ -53,8 +53,8 @@ std::string Answer(const ChatCall& call, const ApiContext& context,
     return content ? *content : "";
   }
   std::string out;
-  for (const std::string& chunk : chunks) {
-    const auto json = ParseJson(chunk);
+  for (const StreamEvent& chunk : chunks) {
+    const auto json = ParseJson(chunk.data);
     const auto& choice = (*json->Find("choices")->array())[0];
     if (const auto* content = choice.Find("delta")->Find("content")) out += *content->string();
   }
@@ -80,8 +80,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   call.stop = {"ab", "b\n"};
   call.request.stop_ids = format->stop_ids();
   call.request.sampling.logprobs = 0;
-  const std::string whole = Answer(call, context, tokens);
+  const std::string whole = ContentOf(call, context, tokens);
   call.stream = true;
-  ROSE_CHECK(Answer(call, context, tokens) == whole);
+  ROSE_CHECK(ContentOf(call, context, tokens) == whole);
   return 0;
 }
