@@ -28,15 +28,24 @@ std::string_view TypeOf(int http_status) {
   }
 }
 
+// What an error quotes may be of any length: cut to what a person reads.
+std::string Shortened(std::string_view text) {
+  constexpr size_t kMost = 2000;
+  if (text.size() <= kMost) return std::string(text);
+  size_t end = kMost;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return StrCat(text.substr(0, end), "...");
+}
+
 }  // namespace
 
 std::string ErrorBody(const ApiError& error) {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("error").BeginObject();
-  json.Key("message").String(error.message);
+  json.Key("message").String(Shortened(error.message));
   json.Key("type").String(error.type.empty() ? TypeOf(error.http_status) : error.type);
-  json.Key("param").StringOrNull(error.param);
+  json.Key("param").StringOrNull(Shortened(error.param));
   json.Key("code").StringOrNull(error.code);
   json.EndObject().EndObject();
   return out;

@@ -96,13 +96,25 @@ class Translator {
 
   void ReadTools() {
     const auto* tools = fields_.Array("tools");
-    if (!tools || tools->empty()) return;
+    if (!tools || tools->empty()) {
+      if (const JsonValue* json = fields_.Get("tool_choice")) ReadChoiceWithoutTools(*json);
+      return;
+    }
     std::set<std::string> names;
     JsonValue::Array out;
     for (size_t i = 0; i < tools->size() && !error_; ++i)
       out.push_back(ReadTool((*tools)[i], StrCat("tools[", i, "]"), names, error_));
     chat_.emplace_back("tools", std::move(out));
     if (const JsonValue* json = fields_.Get("tool_choice")) ReadChoice(*json, names);
+  }
+
+  // There is nothing to choose from.
+  void ReadChoiceWithoutTools(const JsonValue& json) {
+    FieldReader choice(json, "tool_choice", error_);
+    if (error_) return;
+    const std::string type = choice.String("type");
+    if (type != "auto" && type != "none")
+      fields_.Fail("tool_choice", "is only allowed together with tools");
   }
 
   void ReadChoice(const JsonValue& json, const std::set<std::string>& names) {

@@ -4,6 +4,7 @@
 
 #include "api/chat_fixture.h"
 #include "api/models.h"
+#include "base/utf8.h"
 
 namespace rose {
 namespace {
@@ -18,6 +19,18 @@ TEST(ApiErrors, HaveOneShape) {
   EXPECT_EQ(ErrorFromStatus(NotFound("x")).http_status, 404);
   EXPECT_EQ(ErrorFromStatus(Unavailable("x")).http_status, 503);
   EXPECT_EQ(ErrorFromStatus(IoError("x")).http_status, 500);
+}
+
+TEST(ApiErrors, QuoteNoMoreThanIsRead) {
+  std::string name(1 << 20, 'x');
+  name.replace(1990, 4, "\U0001F999");
+  const std::string body = ErrorBody({.message = name, .param = name});
+  EXPECT_LT(body.size(), 4200u);
+  EXPECT_TRUE(ParseJson(body).ok());
+  for (size_t bytes = 1996; bytes < 2004; ++bytes) {
+    const std::string text = std::string(bytes, 'a') + "\U0001F999";
+    EXPECT_TRUE(IsValidUtf8(ErrorBody({.message = text}))) << bytes;
+  }
 }
 
 TEST(ApiModels, ListAndLookUp) {

@@ -268,6 +268,10 @@ TEST_F(MessagesTest, FaultsNameTheirField) {
             std::string::npos);
   EXPECT_EQ(Message(With(StrCat(kTools, R"(,"tool_choice":{"type":"tool","name":"h"})"))),
             "tool_choice.name \"h\" is not among the tools.");
+  for (const char* choice : {R"({"type":"any"})", R"({"type":"tool","name":"f"})"})
+    EXPECT_EQ(Message(With(StrCat(R"("tool_choice":)", choice))),
+              "tool_choice is only allowed together with tools.");
+  EXPECT_EQ(Message(With(R"("tool_choice":17)")), "tool_choice must be an object.");
   EXPECT_EQ(Message(With(R"("stop_sequences":[""])")),
             "stop_sequences must hold strings of 1 to 512 bytes.");
   EXPECT_EQ(Message(With(R"("mcp_servers":[{"url":"x"}])")),
