@@ -437,6 +437,8 @@ TEST(ApiService, EndsWhatItCutsOff) {
   EXPECT_NE(reply->body.find("ServiceUnavailableError"), std::string::npos) << reply->body;
   EXPECT_TRUE(reply->body.ends_with("data: [DONE]\n\n")) << reply->body;
   EXPECT_EQ(whole.ReadReply()->status, 503);
+  backend.server->Stop();  // joins the thread that writes the records
+  const std::lock_guard lock(backend.mutex);
   ASSERT_EQ(backend.records.size(), 2u);
   for (const AccessRecord& record : backend.records) {
     EXPECT_FALSE(record.client_left);
