@@ -13,7 +13,7 @@ inline constexpr int kMaxSchemaDepth = 64;             // nested arrays and obje
 inline constexpr int64_t kMaxSchemaBytes = 256 << 10;  // of its text
 inline constexpr int64_t kMaxSchemaRefs = 1000;        // "$ref" members
 inline constexpr int64_t kMaxSchemaProperties = 3000;  // of all objects; compiling an object takes
-inline constexpr int64_t kMaxObjectProperties = 500;   // more optional ones are too many states
+inline constexpr int64_t kMaxObjectProperties = 1000;  // the square of its own
 inline constexpr int64_t kMaxSchemaMinimum = 100'000;  // of "minItems" and the like
 
 // The schema that the grammar is made of. What it accepts, the given one accepts:
