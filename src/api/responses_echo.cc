@@ -2,6 +2,7 @@
 
 #include "api/field_reader.h"
 #include "api/json_writer.h"
+#include "chat/harmony_text.h"
 
 namespace rose {
 namespace {
@@ -9,18 +10,6 @@ namespace {
 constexpr size_t kMaxMetadata = 16;
 constexpr size_t kMaxMetadataKey = 64;
 constexpr size_t kMaxMetadataValue = 512;
-
-std::string_view EffortName(ReasoningEffort effort) {
-  switch (effort) {
-    case ReasoningEffort::kLow:
-      return "low";
-    case ReasoningEffort::kMedium:
-      return "medium";
-    case ReasoningEffort::kHigh:
-      return "high";
-  }
-  ROSE_CHECK(false, "effort ", static_cast<int>(effort));
-}
 
 class Echo {
  public:
