@@ -3,12 +3,14 @@
 
 #include "api/chat_choice.h"
 #include "api/chat_completions.h"
+#include "api/choices_json.h"
 #include "api/json_writer.h"
 #include "api/logprob_json.h"
-#include "api/usage_json.h"
 
 namespace rose {
 namespace {
+
+constexpr std::string_view kChunk = "chat.completion.chunk";
 
 // The message of a choice that is not streamed.
 struct Message {
@@ -153,11 +155,6 @@ struct ChatAnswer::State {
             Sum(&ChatChoice::reasoning_tokens)};
   }
 
-  void WriteHead(JsonWriter& json, std::string_view object) const {
-    json.BeginObject().Key("id").String(call.id).Key("object").String(object);
-    json.Key("created").Integer(call.created).Key("model").String(call.model);
-  }
-
   // One chunk of a choice; `delta` is the JSON of its delta, `logprobs` is null or JSON.
   std::string Chunk(int64_t index, std::string_view delta, std::string_view logprobs) {
     ChatChoice& choice = choices[index]->choice;
@@ -165,7 +162,7 @@ struct ChatAnswer::State {
     const bool is_first = !std::exchange(choices[index]->role_sent, true);
     std::string out;
     JsonWriter json(out);
-    WriteHead(json, "chat.completion.chunk");
+    WriteHead(json, call, kChunk);
     json.Key("choices").BeginArray().BeginObject();
     json.Key("index").Integer(index).Key("delta").Raw(delta).Key("logprobs").Raw(logprobs);
     json.Key("finish_reason");
@@ -178,11 +175,7 @@ struct ChatAnswer::State {
     json.EndObject().EndArray();
     if (call.return_token_ids && is_first)
       json.Key("prompt_token_ids").Integers(call.request.prompt);
-    if (call.continuous_usage) {
-      WriteUsage(json.Key("usage"), UsageNow());
-    } else if (call.include_usage) {
-      json.Key("usage").Null();
-    }
+    WriteChunkUsage(json, call, UsageNow());
     json.EndObject();
     return out;
   }
@@ -243,16 +236,7 @@ const std::optional<ApiError>& ChatAnswer::failed() const {
 
 void ChatAnswer::Finish(std::vector<StreamEvent>& events) {
   const State& s = *state_;
-  if (s.call.include_usage && !s.failed) {
-    std::string out;
-    JsonWriter json(out);
-    s.WriteHead(json, "chat.completion.chunk");
-    json.Key("choices").BeginArray().EndArray();
-    WriteUsage(json.Key("usage"), s.UsageNow());
-    json.EndObject();
-    events.push_back({std::move(out)});
-  }
-  events.push_back({"[DONE]"});
+  FinishChunks(s.call, kChunk, s.failed.has_value(), s.UsageNow(), events);
 }
 
 std::string ChatAnswer::Body() const {
@@ -260,7 +244,7 @@ std::string ChatAnswer::Body() const {
   ROSE_CHECK(done() && !s.failed, "an answer that is not complete has no body");
   std::string out;
   JsonWriter json(out);
-  s.WriteHead(json, "chat.completion");
+  WriteHead(json, s.call, "chat.completion");
   json.Key("choices").BeginArray();
   for (int64_t i = 0; i < s.call.choices; ++i) {
     const State::Choice& choice = *s.choices[i];
@@ -274,12 +258,7 @@ std::string ChatAnswer::Body() const {
     }
     json.Key("finish_reason").String(choice.choice.finish_reason());
     json.Key("stop_reason").Raw(choice.choice.stop_reason());
-    json.Key("token_ids");
-    if (s.call.return_token_ids) {
-      json.Integers(choice.choice.token_ids());
-    } else {
-      json.Null();
-    }
+    WriteIds(json, s.call, "token_ids", choice.choice.token_ids());
     json.EndObject();
   }
   json.EndArray();
@@ -290,12 +269,7 @@ std::string ChatAnswer::Body() const {
   } else {
     json.Null();
   }
-  json.Key("prompt_token_ids");
-  if (s.call.return_token_ids) {
-    json.Integers(s.call.request.prompt);
-  } else {
-    json.Null();
-  }
+  WriteIds(json, s.call, "prompt_token_ids", s.call.request.prompt);
   json.Key("service_tier").Null().Key("system_fingerprint").Null();
   WriteUsage(json.Key("usage"), s.UsageNow());
   json.Key("kv_transfer_params").Null().EndObject();

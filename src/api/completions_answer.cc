@@ -2,13 +2,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/choices_json.h"
 #include "api/completion_choice.h"
 #include "api/completions.h"
 #include "api/json_writer.h"
 #include "api/logprob_json.h"
-#include "api/usage_json.h"
 
 namespace rose {
+namespace {
+
+constexpr std::string_view kObject = "text_completion";
+
+}  // namespace
+
 struct CompletionAnswer::State {
   struct Choice {
     CompletionChoice choice;
@@ -47,11 +53,6 @@ struct CompletionAnswer::State {
     int64_t cached = 0;
     for (const auto& choice : choices) cached = std::max(cached, choice->choice.cached_tokens());
     return {prompt_tokens, CompletionTokens(), cached, /*reasoning_tokens=*/0};
-  }
-
-  void WriteHead(JsonWriter& json) const {
-    json.BeginObject().Key("id").String(call.id).Key("object").String("text_completion");
-    json.Key("created").Integer(call.created).Key("model").String(call.model);
   }
 
   std::string Name(int32_t id) const {
@@ -110,36 +111,22 @@ struct CompletionAnswer::State {
     }
     json.Key("finish_reason").StringOrNull(choice.finish_reason());
     json.Key("stop_reason").Raw(choice.stop_reason());
-    json.Key("token_ids");
-    if (call.return_token_ids) {
-      json.Integers(piece.token_ids);
-    } else {
-      json.Null();
-    }
+    WriteIds(json, call, "token_ids", piece.token_ids);
   }
 
   void WritePromptIds(JsonWriter& json, int64_t index) const {
-    json.Key("prompt_token_ids");
-    if (call.return_token_ids) {
-      json.Integers(PromptOf(index));
-    } else {
-      json.Null();
-    }
+    WriteIds(json, call, "prompt_token_ids", PromptOf(index));
   }
 
   std::string Chunk(int64_t index, const CompletionPiece& piece) {
     std::string out;
     JsonWriter json(out);
-    WriteHead(json);
+    WriteHead(json, call, kObject);
     json.Key("choices").BeginArray().BeginObject();
     WriteChoice(json, index, piece);
     if (!std::exchange(choices[index]->begun, true)) WritePromptIds(json, index);
     json.EndObject().EndArray();
-    if (call.continuous_usage) {
-      WriteUsage(json.Key("usage"), UsageNow());
-    } else if (call.include_usage) {
-      json.Key("usage").Null();
-    }
+    WriteChunkUsage(json, call, UsageNow());
     json.EndObject();
     return out;
   }
@@ -186,16 +173,7 @@ const std::optional<ApiError>& CompletionAnswer::failed() const {
 
 void CompletionAnswer::Finish(std::vector<StreamEvent>& events) {
   const State& s = *state_;
-  if (s.call.include_usage && !s.failed) {
-    std::string out;
-    JsonWriter json(out);
-    s.WriteHead(json);
-    json.Key("choices").BeginArray().EndArray();
-    WriteUsage(json.Key("usage"), s.UsageNow());
-    json.EndObject();
-    events.push_back({std::move(out)});
-  }
-  events.push_back({"[DONE]"});
+  FinishChunks(s.call, kObject, s.failed.has_value(), s.UsageNow(), events);
 }
 
 std::string CompletionAnswer::Body() const {
@@ -203,7 +181,7 @@ std::string CompletionAnswer::Body() const {
   ROSE_CHECK(done() && !s.failed, "an answer that is not complete has no body");
   std::string out;
   JsonWriter json(out);
-  s.WriteHead(json);
+  WriteHead(json, s.call, kObject);
   json.Key("choices").BeginArray();
   for (int64_t i = 0; i < s.call.answers(); ++i) {
     json.BeginObject();
