@@ -73,6 +73,20 @@ class ChatFixture {
         event.stop_id = stop;
       }
   }
+  // The same as events of `step` tokens each.
+  std::vector<TokenEvent> Steps(std::string_view text, size_t step) {
+    const TokenEvent whole = EventOf(text);
+    std::vector<TokenEvent> events;
+    for (size_t at = 0; at < whole.tokens.size(); at += step) {
+      TokenEvent& event = events.emplace_back();
+      const size_t end = std::min(at + step, whole.tokens.size());
+      event.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
+      if (end < whole.tokens.size()) continue;
+      event.finish = whole.finish;
+      event.stop_id = whole.stop_id;
+    }
+    return events;
+  }
   static SampledToken Sampled(int32_t id) {
     return {.id = id, .logprob = -0.5f, .top = {{id, -0.5f}, {'x', -INFINITY}}};
   }
@@ -96,18 +110,9 @@ class ChatFixture {
   std::vector<std::string> Stream(ChatCall call, std::string_view text, size_t step = 1) {
     call.stream = true;
     ChatAnswer answer(call, context_);
-    const TokenEvent whole = EventOf(text);
     std::vector<StreamEvent> events;
-    for (size_t at = 0; at < whole.tokens.size(); at += step) {
-      TokenEvent event;
-      const size_t end = std::min(at + step, whole.tokens.size());
-      event.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
-      if (end == whole.tokens.size()) {
-        event.finish = whole.finish;
-        event.stop_id = whole.stop_id;
-      }
+    for (const TokenEvent& event : Steps(text, step))
       for (int64_t i = 0; i < call.choices; ++i) answer.Push(i, event, events);
-    }
     EXPECT_TRUE(answer.done());
     answer.Finish(events);
     return Data(events);

@@ -39,17 +39,9 @@ class Completions : public testing::Test {
   }
   // The events of one answer, `step` tokens each; the scores come before the first token.
   std::vector<TokenEvent> Events(const CompletionCall& call, std::string_view text, size_t step) {
-    const TokenEvent whole = chat_.EventOf(text);
-    std::vector<TokenEvent> events(1);
+    std::vector<TokenEvent> events = chat_.Steps(text, step);
+    events.emplace(events.begin());
     if (call.request.prompt_logprobs >= 0) events[0].prompt = Scores(call.prompts[0]);
-    for (size_t at = 0; at < whole.tokens.size(); at += step) {
-      TokenEvent& event = events.emplace_back();
-      const size_t end = std::min(at + step, whole.tokens.size());
-      event.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
-      if (end < whole.tokens.size()) continue;
-      event.finish = whole.finish;
-      event.stop_id = whole.stop_id;
-    }
     return events;
   }
   JsonValue Body(const CompletionCall& call, std::string_view text, size_t step = 1) {

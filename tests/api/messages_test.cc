@@ -62,19 +62,9 @@ class MessagesTest : public ChatFixture, public testing::Test {
   std::vector<StreamEvent> EventsOf(MessagesCall call, std::string_view text, size_t step = 1) {
     call.stream = true;
     MessagesAnswer answer(std::move(call), context());
-    const TokenEvent whole = EventOf(text);
     std::vector<StreamEvent> events;
     answer.Begin(events);
-    for (size_t at = 0; at < whole.tokens.size(); at += step) {
-      TokenEvent event;
-      const size_t end = std::min(at + step, whole.tokens.size());
-      event.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
-      if (end == whole.tokens.size()) {
-        event.finish = whole.finish;
-        event.stop_id = whole.stop_id;
-      }
-      answer.Push(0, event, events);
-    }
+    for (const TokenEvent& event : Steps(text, step)) answer.Push(0, event, events);
     EXPECT_TRUE(answer.done());
     answer.Finish(events);
     return events;

@@ -76,17 +76,7 @@ class ResponsesFixture : public ChatFixture {
     std::vector<StreamEvent> events;
     answer.Started([] {});
     answer.Begin(events);
-    const TokenEvent whole = EventOf(text);
-    for (size_t at = 0; at < whole.tokens.size(); at += step) {
-      TokenEvent event;
-      const size_t end = std::min(at + step, whole.tokens.size());
-      event.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
-      if (end == whole.tokens.size()) {
-        event.finish = whole.finish;
-        event.stop_id = whole.stop_id;
-      }
-      answer.Push(0, event, events);
-    }
+    for (const TokenEvent& event : Steps(text, step)) answer.Push(0, event, events);
     EXPECT_TRUE(answer.done());
     answer.Finish(events);
     return events;

@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "server/one_answer_server.h"
+#include "server/stub_backend.h"
 
 namespace rose {
 namespace {
@@ -53,7 +53,8 @@ class HostileClients : public testing::Test {
     ReturnLargeBlocks();  // as the program does
     http.header_timeout_ms = 1'000;
     http.linger_ms = 60'000;
-    backend_.emplace("fine", http);
+    backend_.emplace([](const std::string&) { return "fine"; }, /*tokens_per_second=*/0,
+                     EngineConfig(), http);
     EXPECT_EQ(Ask(Question("warm-up")).status, 200);
     ForgetPeak();
     before_ = Memory("VmRSS");
@@ -81,7 +82,7 @@ class HostileClients : public testing::Test {
     return *json->Find("error")->Find("message")->string();
   }
 
-  std::optional<OneAnswerServer> backend_;
+  std::optional<StubBackend> backend_;
   int64_t before_ = 0;
 };
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "server/one_answer_server.h"
+#include "server/stub_backend.h"
 
 namespace rose {
 namespace {
@@ -108,7 +108,7 @@ void CheckShape(const JsonValue& schema, const JsonValue& answer, const std::str
 }
 
 TEST(OpenApi, GivesExamplesThatAreAnswered) {
-  OneAnswerServer backend("<|channel|>final<|message|>Hi");
+  StubBackend backend([](const std::string&) { return "<|channel|>final<|message|>Hi"; });
   HttpClient client = backend.Connect();
   int asked = 0;
   for (const Operation& operation : Operations()) {

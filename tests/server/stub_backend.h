@@ -33,7 +33,8 @@ void WaitFor(const Condition& condition, const char* what) {
 struct StubBackend {
   using Answer = std::function<std::string(const std::string& prompt)>;
 
-  explicit StubBackend(Answer answer, double tokens_per_second = 0, EngineConfig config = {})
+  explicit StubBackend(Answer answer, double tokens_per_second = 0, EngineConfig config = {},
+                       HttpServerConfig http = {})
       : format(CreateChatFormat("harmony", tokenizer).value()) {
     StubOptions options;
     // Asked anew for every token: remembered.
@@ -47,11 +48,11 @@ struct StubBackend {
     };
     options.end_id = 200002;
     options.tokens_per_second = tokens_per_second;
-    Start(CreateStubExecutor(std::move(options)), config);
+    Start(CreateStubExecutor(std::move(options)), config, std::move(http));
   }
   explicit StubBackend(std::unique_ptr<Executor> executor)
       : format(CreateChatFormat("harmony", tokenizer).value()) {
-    Start(std::move(executor), {});
+    Start(std::move(executor), {}, {});
   }
   ~StubBackend() {
     server->Stop();
@@ -59,8 +60,8 @@ struct StubBackend {
     engine.reset();
   }
 
-  void Start(std::unique_ptr<Executor> executor, const EngineConfig& config) {
-    HttpServerConfig http;
+  void Start(std::unique_ptr<Executor> executor, const EngineConfig& config,
+             HttpServerConfig http) {
     http.port = 0;
     http.on_finished = [this](const AccessRecord& record) {
       const std::lock_guard lock(mutex);
@@ -68,7 +69,7 @@ struct StubBackend {
       service.OnFinished(record);
     };
     server = std::make_unique<HttpServer>(
-        http, [this](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+        std::move(http), [this](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
           service.Handle(std::move(request), std::move(writer));
         });
     ROSE_CHECK(server->Start().ok(), "cannot listen");
@@ -79,6 +80,7 @@ struct StubBackend {
     context.tokenizer = &tokenizer;
     context.max_context = engine->max_context();
     context.vocab = engine->vocab();
+    context.fixed_date = "2026-05-05";
     service.SetReady(*engine, context);
   }
 
