@@ -93,7 +93,7 @@ void AddBatch(CLI::App& app, int& exit_code) {
       "kept. To ask a request again, delete its line there. Ctrl-C finishes what runs; a second\n"
       "one ends at once, and loses only that.\n"
       "\n"
-      "Exit code: 0 all answered, 1 some failed or are left, 2 wrong use.\n"
+      "Exit code: 0 all that this run asked was answered, 1 some of it failed or is left, 2 wrong use.\n"
       "\n"
       "Examples:\n"
       "  rose batch questions.jsonl answers.jsonl\n"

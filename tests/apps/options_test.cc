@@ -10,13 +10,12 @@
 
 #include "apps/run_program.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "expect_says.h"
 
 namespace rose {
 namespace {
 
 namespace fs = std::filesystem;
-
-#define EXPECT_SAYS(text, fragment) EXPECT_NE((text).find(fragment), std::string::npos) << (text)
 
 const std::string kToyA = "tests/data/toy-a";
 const std::string kRosebud = "models/rosebud";

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/checkpoint_folder.h"
+#include "expect_says.h"
 
 namespace rose {
 namespace {
-
-#define EXPECT_SAYS(text, fragment) EXPECT_NE((text).find(fragment), std::string::npos) << (text)
 
 namespace fs = std::filesystem;
 

@@ -16,11 +16,10 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/convert_config.h"
 #include "checkpoint/gpt_oss_table.h"
+#include "expect_says.h"
 
 namespace rose {
 namespace {
-
-#define EXPECT_SAYS(text, fragment) EXPECT_NE((text).find(fragment), std::string::npos) << (text)
 
 namespace fs = std::filesystem;
 namespace json = boost::json;

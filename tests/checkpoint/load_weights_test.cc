@@ -6,11 +6,10 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/gpt_oss_table.h"
+#include "expect_says.h"
 
 namespace rose {
 namespace {
-
-#define EXPECT_SAYS(text, fragment) EXPECT_NE((text).find(fragment), std::string::npos) << (text)
 
 const std::string kToyA = std::string(ROSE_SOURCE_DIR) + "/tests/data/toy-a";
 

@@ -1,6 +1,7 @@
 #include "checkpoint/safetensors.h"
 
 #include "checkpoint/checkpoint_folder.h"
+#include "expect_says.h"
 #include "gtest/gtest.h"
 
 namespace rose {
@@ -21,8 +22,6 @@ std::string Problem(const std::string& file) {
 std::string HeaderProblem(const std::string& header, size_t data_bytes) {
   return Problem(RawSafetensors(header, std::string(data_bytes, 'x')));
 }
-
-#define EXPECT_SAYS(text, fragment) EXPECT_NE((text).find(fragment), std::string::npos) << (text)
 
 TEST(SafetensorsTest, ReadsNamesTypesShapesAndPlaces) {
   const std::string file = RawSafetensors(
