@@ -12,8 +12,6 @@
 namespace rose {
 namespace {
 
-constexpr int64_t kMaxTopLogprobs = 20;
-
 // Fields that would change the answer and are not offered: better refused than ignored. A value
 // that means "off" is fine.
 constexpr const char* kRefused[] = {"functions", "audio", "use_beam_search", "documents"};

@@ -13,7 +13,6 @@
 namespace rose {
 namespace {
 
-constexpr int64_t kMaxTopLogprobs = 20;
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";
 
 // Fields that would change the answer and are not offered; a value that means "off" is fine. Of a

@@ -7,7 +7,6 @@ namespace {
 
 constexpr size_t kMaxBadWords = 1024;
 constexpr size_t kMaxBadWordBytes = 512;
-constexpr int64_t kMaxTopLogprobs = 20;
 // About 70 bytes of JSON each.
 constexpr int64_t kMaxLogprobsOfAnswer = 1 << 20;
 

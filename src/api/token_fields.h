@@ -1,9 +1,14 @@
 // Fields of a request that vLLM added to the API, most of which speak of single tokens (spec E.3).
 #pragma once
 
+#include <cstdint>
+
 #include "api/generation.h"
 
 namespace rose {
+
+// Of the API: tokens whose logprobs may be asked for, beside each that was drawn.
+inline constexpr int64_t kMaxTopLogprobs = 20;
 
 // allowed_token_ids, bad_words (texts, each also with a blank before it), logprob_token_ids,
 // prompt_logprobs (-1 = the whole vocabulary; not in streams), return_token_ids,

@@ -121,10 +121,11 @@ void KvPages::Cover(SeqPages& seq, int64_t end) {
 }
 
 void KvPages::Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens) {
-  if (!prefix_cache_) return;
+  const int64_t whole = std::ssize(tokens) / page_size_;
+  auto i = std::ssize(seq.nodes);
+  if (!prefix_cache_ || i >= whole) return;  // as after most steps: nothing is allocated
   std::vector<int32_t> pages(groups_.size());
-  for (auto i = static_cast<int64_t>(seq.nodes.size());
-       (i + 1) * page_size_ <= static_cast<int64_t>(tokens.size()); ++i) {
+  for (; i < whole; ++i) {
     for (size_t g = 0; g < groups_.size(); ++g) pages[g] = seq.tables[g][i];
     const auto block = tokens.subspan(i * page_size_, page_size_);
     seq.nodes.push_back(i == 0 ? tree_.PublishFirst(salt, block, pages)

@@ -26,6 +26,10 @@ class BatchTest : public testing::Test {
 
   std::string in() const { return folder_ / "in.jsonl"; }
   std::string out() const { return folder_ / "out.jsonl"; }
+  void WaitForAnswers() const {
+    while (!std::filesystem::exists(out()) || std::filesystem::file_size(out()) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   std::vector<std::string> Arguments() const {
     return {"batch", in(), out(), kModel, "--kv-memory", "64M", "--threads", "1"};
   }
@@ -189,8 +193,7 @@ TEST_F(BatchTest, GoesOnAfterItWasKilled) {
   {
     Program batch(arguments);
     // Until it has answered something; its destructor kills it.
-    while (!std::filesystem::exists(out()) || std::filesystem::file_size(out()) == 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    WaitForAnswers();
   }
   const std::string before = Read(out());
   const ProgramResult result = RunProgram(arguments);
@@ -207,8 +210,7 @@ TEST_F(BatchTest, ASignalFinishesWhatRuns) {
   auto arguments = Arguments();
   arguments.insert(arguments.end(), {"--max-running", "2"});
   Program batch(arguments);
-  while (!std::filesystem::exists(out()) || std::filesystem::file_size(out()) == 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  WaitForAnswers();
   batch.Signal(SIGINT);
   EXPECT_EQ(batch.Wait(), 1);
   EXPECT_NE(batch.errors().find("left: the same command goes on"), std::string::npos)
@@ -224,8 +226,7 @@ TEST_F(BatchTest, OneRunAtATimeWritesAFile) {
   auto arguments = Arguments();
   arguments.insert(arguments.end(), {"--max-running", "2"});
   Program batch(arguments);
-  while (!std::filesystem::exists(out()) || std::filesystem::file_size(out()) == 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  WaitForAnswers();
   const ProgramResult second = RunProgram(arguments);
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_NE(second.err.find("another run is writing"), std::string::npos) << second.err;
