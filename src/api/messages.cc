@@ -89,7 +89,10 @@ std::string MessagesErrorBody(const ApiError& error) {
   JsonWriter json(out);
   json.BeginObject().Key("type").String("error").Key("error").BeginObject();
   json.Key("type").String(TypeOf(error.http_status));
-  json.Key("message").String(error.message).EndObject().EndObject();
+  json.Key("message").String(error.message);
+  if (!error.code.empty())
+    json.Key("details").BeginObject().Key("error_code").String(error.code).EndObject();
+  json.EndObject().EndObject();
   return out;
 }
 

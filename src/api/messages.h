@@ -59,7 +59,8 @@ Prepared PrepareMessages(std::string_view body, const ApiContext& context, int64
 std::variant<std::string, ApiError> CountMessageTokens(std::string_view body,
                                                        const ApiContext& context, int64_t now);
 
-// {"type": "error", "error": {"type", "message"}}; the type follows from the HTTP status.
+// {"type": "error", "error": {"type", "message"}}; the type follows from the HTTP status. An error
+// with a code has it as "details": {"error_code"} in the inner object.
 std::string MessagesErrorBody(const ApiError& error);
 
 }  // namespace rose

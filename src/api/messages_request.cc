@@ -70,6 +70,14 @@ class Translator {
       if (value && !(value->array() && value->array()->empty()))
         fields_.Fail(name, "is not supported by this server");
     }
+    // A client that is told so by this code sends whole conversations from then on; one that is not
+    // told sends only what is new, without tools.
+    if (fields_.Get("thread")) {
+      fields_.Fail({.message = "thread is not supported by this server; leave it out, and send the "
+                               "whole conversation in messages.",
+                    .param = "thread",
+                    .code = "thread_unsupported_request"});
+    }
   }
 
   // True if the answer is to go on in the last message.

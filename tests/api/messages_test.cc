@@ -266,8 +266,20 @@ TEST_F(MessagesTest, FaultsNameTheirField) {
             "stop_sequences must hold strings of 1 to 512 bytes.");
   EXPECT_EQ(Message(With(R"("mcp_servers":[{"url":"x"}])")),
             "mcp_servers is not supported by this server.");
+  EXPECT_EQ(Message(With(R"("thread":{"type":"create"})")),
+            "thread is not supported by this server; leave it out, and send the whole conversation "
+            "in messages.");
+  EXPECT_EQ(Message(With(R"("thread":null)")), "");
   EXPECT_EQ(Message(With(R"("thinking":{"type":"on"})")),
             "thinking.type must be \"enabled\", \"disabled\" or \"adaptive\".");
+}
+
+// Anthropic's own tool loop holds its history at the server unless it finds this code.
+TEST_F(MessagesTest, ThreadsAreRefusedByTheirCode) {
+  const auto parsed = ParseBody(With(R"("thread":{"type":"create"})"));
+  const JsonValue body = *ParseJson(MessagesErrorBody(std::get<ApiError>(parsed)));
+  EXPECT_EQ(Text(body, "error.type"), "\"invalid_request_error\"");
+  EXPECT_EQ(Text(body, "error.details"), R"({"error_code":"thread_unsupported_request"})");
 }
 
 TEST_F(MessagesTest, ErrorsHaveTheirShape) {

@@ -57,6 +57,29 @@ def three_questions_with_tools_streamed():
 
 
 @scenario
+def tool_runner():
+    """The client's own loop. It leaves the history to the server unless it is told that it must not."""
+    asked = []
+
+    @anthropic.beta_tool
+    def get_weather(location: str) -> str:
+        """Gets the current weather in a city.
+
+        Args:
+            location: the city
+        """
+        asked.append(location)
+        return CITIES[location]
+
+    for stream in (False, True):
+        runner = client.beta.messages.tool_runner(stream=stream, tools=[get_weather], **ask("What is the weather in Paris?"))
+        answers = [turn.get_final_message() if stream else turn for turn in runner]
+        assert [answer.stop_reason for answer in answers] == ["tool_use", "end_turn"], answers
+        assert CITIES["Paris"] in answers[-1].content[-1].text, answers
+    assert asked == ["Paris", "Paris"], asked
+
+
+@scenario
 def text_stream():
     with client.messages.stream(**ask("What is 12 + 30?")) as stream:
         assert "".join(stream.text_stream) == "12 + 30 = 42" == stream.get_final_text()
