@@ -12,6 +12,8 @@ namespace rose {
 // and level of instructions.
 std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
 
+// `rose bench engine` (bench_engine.cc).
+void AddBenchEngine(CLI::App& bench, int& exit_code);
 // `rose bench streams` (bench_streams.cc).
 void AddBenchStreams(CLI::App& bench, int& exit_code);
 // `rose bench ops` (bench_ops.cc).
