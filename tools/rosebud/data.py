@@ -18,11 +18,11 @@ from words import Source
 
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
 # share of the tokens, and questions a group
-MIX = {"sums": (0.09, 20), "products": (0.04, 16), "memory": (0.03, 6), "talk": (0.06, 10), "lookups": (0.20, 20),
-       "columns": (0.12, 20), "calls": (0.09, 10), "two_calls": (0.06, 6), "schemas": (0.07, 12), "forms": (0.11, 8),
-       "agents": (0.12, 8), "chat": (0.03, 12)}
+MIX = {"sums": (0.08, 20), "products": (0.03, 16), "memory": (0.03, 6), "talk": (0.04, 10), "lookups": (0.11, 20),
+       "columns": (0.07, 20), "calls": (0.07, 10), "two_calls": (0.05, 6), "schemas": (0.06, 12), "forms": (0.05, 8),
+       "records": (0.31, 10), "agents": (0.08, 8), "chat": (0.02, 12)}
 RAW = 0.004   # of the documents are plain text without messages
-LONG = {"memory": 0.1, "calls": 0.1, "schemas": 0.05, "forms": 0.05, "agents": 0.12, "chat": 0.1, "products": 0.03,
+LONG = {"memory": 0.1, "calls": 0.1, "schemas": 0.05, "forms": 0.05, "records": 0.03, "agents": 0.12, "chat": 0.1, "products": 0.03,
         "two_calls": 0.05}  # part of the groups that get long instructions
 
 
@@ -42,7 +42,7 @@ class Row:
         self.length, self.columns, self.docs = length, [[], [], [], [], []], 0
         self.spans = []  # (first label, end, tag) of every answer
 
-    def add(self, head: list[int], tails: list[tuple[list[int], int]], tag=None) -> bool:
+    def add(self, head: list[int], tails: list[tuple[list[int], list[int]]], tag=None) -> bool:
         ids, doc, pos, branch, label = self.columns
         free = self.length - len(ids) - len(head)
         if free < len(tails[0][0]):
@@ -52,15 +52,16 @@ class Row:
         pos += range(len(head))
         branch += [0] * len(head)
         label += [-1] * len(head)
-        for number, (tail, asked) in enumerate(tails, 1):
+        for number, (tail, wanted) in enumerate(tails, 1):
             free -= len(tail)
             if free < 0:
                 break
+            asked = len(tail) - len(wanted)
             self.spans.append((len(ids) + asked - 1, len(ids) + len(tail) - 1, tag))
             ids += tail
             pos += range(len(head), len(head) + len(tail))
             branch += [number] * len(tail)
-            label += [-1] * (asked - 1) + tail[asked:] + [-1]
+            label += [-1] * (asked - 1) + wanted + [-1]
         doc += [self.docs] * (len(ids) - len(doc))
         return True
 
@@ -78,7 +79,7 @@ def documents(s: Source, cap, encode, shares: dict[str, float], length: int = 81
     while True:
         if not s.test and s.chance(RAW):
             ids = encode([s.pick("", "Once upon a time, ", "Once ", "Twice ", "Q: ") + noise(s.fresh(), s.rng.randint(50, 400))])
-            yield ids[:1], [(ids[1:], 1)], ("raw", "")
+            yield ids[:1], [(ids[1:], ids[2:])], ("raw", "")
             continue
         task = min(shares, key=lambda t: written[t] / shares[t])
         effort = s.rng.choice(EFFORTS)

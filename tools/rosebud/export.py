@@ -72,7 +72,9 @@ def generation_json(c: Config) -> dict:
 def export(model: Model, folder) -> None:
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors(model), folder / "model.safetensors", metadata={"format": "pt"})
+    part = folder / "model.safetensors.part"  # never half a model under the name
+    save_file(tensors(model), part, metadata={"format": "pt"})
+    part.replace(folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config_json(model.config), indent=2) + "\n")
     (folder / "generation_config.json").write_text(json.dumps(generation_json(model.config), indent=2) + "\n")
 

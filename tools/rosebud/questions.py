@@ -26,6 +26,7 @@ class Output:
     accepts: Callable[[str], bool] | None = None  # of the final text; None: equal to `final`
     given: bool = False           # stands in the history only, is not taught
     forced: int = 0               # the server begins the call: 1 with the recipient after the channel, 2 before it
+    written: list | None = None   # the content as texts and strays (strays.py), instead of `final` or the arguments
 
     def right(self, message: dict) -> bool:
         """Checks an API answer (`choices[0].message`)."""
@@ -394,11 +395,12 @@ def make_group(task: str, s: Source, effort: str, items: int, max_tokens: int = 
         return lookups.two_column_group(s, effort, items, min(max_tokens, 600))
     import agents
     import forms
+    import records
     makers = {"sums": arithmetic_group, "products": product_group, "memory": memory_group, "chat": chat.chat_group,
-              "talk": talk_group, "forms": forms.form_group, "agents": agents.agent_group, "calls": calls.call_group,
+              "talk": talk_group, "forms": forms.form_group, "records": records.records_group, "agents": agents.agent_group, "calls": calls.call_group,
               "two_calls": calls.two_call_group, "schemas": schemas.schema_group}
     group = makers[task](s, effort, items)
-    if not s.test and task in ("calls", "two_calls", "schemas", "forms") and not group.history and s.chance(0.12):
+    if not s.test and task in ("calls", "two_calls", "schemas", "forms", "records") and not group.history and s.chance(0.12):
         group.history = talk_history(s, {})
     return group
 

@@ -12,6 +12,7 @@ import datetime
 import json
 
 from questions import Group, Output, Source
+from strays import Stray
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 CHANNELS = "# Valid channels: analysis, commentary, final. Channel must be included for every message."
@@ -108,10 +109,10 @@ def sampled(output: Output) -> list[str]:
     """What the model writes after `<|start|>assistant`."""
     thought = [CHANNEL, "analysis", MESSAGE, output.analysis, END, START, "assistant"]
     if output.call is None:
-        return thought + [CHANNEL, "final", MESSAGE, output.final, RETURN]
+        return thought + [CHANNEL, "final", MESSAGE, *(output.written or [output.final]), RETURN]
     name, arguments = output.call
     return thought + [CHANNEL, "commentary", f" to=functions.{name}", " ", CONSTRAIN, "json", MESSAGE,
-                      arguments_text(arguments), CALL]
+                      *(output.written or [arguments_text(arguments)]), CALL]
 
 
 def forced(output: Output) -> tuple[list[str], list[str]]:
@@ -120,7 +121,7 @@ def forced(output: Output) -> tuple[list[str], list[str]]:
     thought = [CHANNEL, "analysis", MESSAGE, output.analysis, END, START, "assistant"]
     to = f" to=functions.{name}"
     header = [CHANNEL, "commentary", to] if output.forced == 1 else [to, CHANNEL, "commentary"]
-    return thought + header + [" ", CONSTRAIN, "json", MESSAGE], [arguments_text(arguments), CALL]
+    return thought + header + [" ", CONSTRAIN, "json", MESSAGE], [*(output.written or [arguments_text(arguments)]), CALL]
 
 
 def rendered_call(output: Output, result, keep_analysis: bool) -> list[str]:
@@ -155,11 +156,28 @@ def random_date(s: Source) -> str:
     return (datetime.date(2024, 1, 1) + datetime.timedelta(days=s.rng.randrange(2556))).isoformat()
 
 
-def document(group: Group, s: Source, encode) -> tuple[list[int], list[tuple[list[int], int]]]:
-    """Token ids of the prefix, and of every branch with the number of its prompt tokens. `encode` maps fragments to ids."""
+def taught(answer: list, encode) -> tuple[list[int], list[int]]:
+    """Token ids of an answer, and what is to be written at each place: mostly the same, -1 where nothing is taught."""
+    ids, wanted, following, astray = [], [], -1, False
+    for fragment in reversed(answer):
+        if isinstance(fragment, Stray):
+            part = encode(list(fragment.parts))
+            ids.append(part)
+            wanted.append([-1] + [following if fragment.drift else -1] * (len(part) - 1))
+            astray = True
+        else:
+            part = encode([fragment])
+            ids.append(part)
+            wanted.append(part[:-1] + [-1] if astray else part)  # the last token may have been cut short
+            following, astray = part[0], False
+    return sum(reversed(ids), []), sum(reversed(wanted), [])
+
+
+def document(group: Group, s: Source, encode) -> tuple[list[int], list[tuple[list[int], list[int]]]]:
+    """Token ids of the prefix, and of every branch with what is taught at the last of them. `encode` maps fragments to ids."""
     head = encode(prefix(group, random_date(s)))
     tails = []
     for ask, answer in branches(group, keep_analysis=s.chance(0.5)):
-        a = encode(ask)
-        tails.append((a + encode(answer), len(a)))
+        ids, wanted = taught(answer, encode)
+        tails.append((encode(ask) + ids, wanted))
     return head, tails

@@ -83,6 +83,9 @@ def options():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--out", type=pathlib.Path, required=True)
     a.add_argument("--minutes", type=float, required=True, help="of training; compiling comes on top")
+    a.add_argument("--seconds", type=float, help="of the whole run, compiling included: trains less than --minutes if need be")
+    a.add_argument("--save-every", type=float, default=1e9, help="seconds between exports on the way")
+    a.add_argument("--export", type=pathlib.Path, help="where the model goes, instead of DIR/export")
     a.add_argument("--resume", type=pathlib.Path, help="the DIR of an earlier run")
     a.add_argument("--start", type=pathlib.Path, help="begin with the weights of an exported model")
     a.add_argument("--draft-of", type=pathlib.Path)
@@ -106,7 +109,7 @@ def options():
 
 
 def main():
-    o = options()
+    o, started = options(), time.time()
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if o.device == "cuda" else o.device
     loader = Loader(o.rows, o.length, o.workers, f"{o.seed}-{rank}", o.mix)
@@ -116,6 +119,7 @@ def main():
         torch.distributed.init_process_group("nccl", device_id=torch.device(device))
     torch.manual_seed(0)
     o.out.mkdir(parents=True, exist_ok=True)
+    folder = o.export or o.out / "export"
     log_file = open(o.out / f"log{rank or ''}.txt", "a")
 
     def log(*words):
@@ -159,8 +163,10 @@ def main():
         torch.cuda.synchronize()
     log(f"compiled in {time.time() - began:.0f} s; {sum(p.numel() for p in model.parameters()):,} parameters")
 
-    began = shown = evaluated = time.time()
+    began = shown = evaluated = saved = time.time()
     step, total, losses = 0, o.minutes * 60, []
+    if o.seconds:  # the last seconds are for the export
+        total = min(total, o.seconds - (began - started) - 5)
     while True:
         f = (time.time() - began) / total
         if world > 1:  # all ranks must agree on the end
@@ -193,11 +199,14 @@ def main():
             if tests and now - evaluated > o.eval_seconds:
                 log(report(model, tree, tests, target))
                 evaluated = shown = time.time()
+        if rank == 0 and time.time() - saved > o.save_every:
+            export.export(model, folder)
+            saved = time.time()
     facts["seconds"] += round(time.time() - began)
     loader.close()
     if rank == 0:
+        export.export(model, folder)
         save(o.out, model, optimizer, facts)
-        export.export(model, o.out / "export")
         log("saved", json.dumps(facts))
         if tests:
             log(report(model, tree, tests, target))
