@@ -59,6 +59,7 @@ class RequestParser {
     call_.calls_allowed = tools.calls_allowed;
     call_.call_required = tools.call_required;
     call_.only_call = std::move(tools.only_call);
+    call_.callable = std::move(tools.callable);
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
     chat.response_format = ReadResponseFormat(fields_, "response_format", error_);
     call_.form = FormOf(chat.response_format, "response_format");
@@ -104,10 +105,10 @@ class RequestParser {
                           "needs a text of the assistant as the last message");
     const bool strict = std::ranges::any_of(call_.chat.tools, &ToolSpec::strict);
     if (call_.form || call_.call_required || !call_.only_call.empty() || strict ||
-        call_.thinking_budget >= 0)
+        !call_.callable.empty() || call_.thinking_budget >= 0)
       return fields_.Fail("continue_final_message",
                           "cannot be combined with a form of the answer, a forced call, strict "
-                          "tools or a thinking_token_budget");
+                          "or allowed tools or a thinking_token_budget");
     call_.chat.continue_final = true;
     if (echo) call_.echo = last.content;
   }

@@ -44,6 +44,44 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
   return spec;
 }
 
+// The declared function that tool_choice, or an entry of its allowed tools, names.
+std::string ReadToolName(const JsonValue& json, const std::string& path, const ToolFields& fields,
+                         std::optional<ApiError>& error) {
+  FieldReader entry(json, path, error);
+  if (error) return "";
+  const std::string type = entry.String("type", "function");
+  if (type != "function") {
+    entry.Fail("type", StrCat("is \"", type, "\", but only \"function\" is supported"));
+    return "";
+  }
+  const JsonValue* inner = entry.Get("function");
+  FieldReader function(inner ? *inner : json, inner ? entry.PathOf("function") : path, error);
+  if (error) return "";
+  std::string name = function.String("name");
+  if (std::ranges::find(fields.tools, name, &ToolSpec::name) == fields.tools.end())
+    function.Fail("name", StrCat("\"", name, "\" is not among the tools"));
+  return name;
+}
+
+// {"type": "allowed_tools", "mode", "tools"}, where Chat Completions has mode and tools one level
+// down: calls of these tools and of no other.
+void ReadAllowedTools(FieldReader& choice, const JsonValue& json, ToolFields& fields,
+                      std::optional<ApiError>& error) {
+  const JsonValue* inner = choice.Get("allowed_tools");
+  FieldReader allowed(inner ? *inner : json, inner ? choice.PathOf("allowed_tools") : "tool_choice",
+                      error);
+  if (error) return;
+  const std::string mode = allowed.String("mode");
+  if (mode != "auto" && mode != "required")
+    allowed.Fail("mode", "must be \"auto\" or \"required\"");
+  fields.call_required = mode == "required";
+  const auto* tools = allowed.Array("tools");
+  if (!tools || tools->empty()) return allowed.Fail("tools", "must name at least one tool");
+  for (size_t i = 0; i < tools->size() && !error; ++i)
+    fields.callable.push_back(
+        ReadToolName((*tools)[i], StrCat(allowed.PathOf("tools"), "[", i, "]"), fields, error));
+}
+
 // Whether the model may call, given that there are tools.
 bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError>& error) {
   const JsonValue* choice = request.Get("tool_choice");
@@ -51,7 +89,8 @@ bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError
   const std::string* word = choice->string();
   if (word && *word == "none") return false;
   if (word && *word != "auto" && *word != "required") {
-    request.Fail("tool_choice", "must be \"none\", \"auto\", \"required\" or a function");
+    request.Fail("tool_choice",
+                 "must be \"none\", \"auto\", \"required\", a function or allowed_tools");
     return false;
   }
   if (fields.tools.empty() && !(word && *word == "auto" && request.Get("tools"))) {
@@ -62,14 +101,10 @@ bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError
   if (word) return true;
   FieldReader named(*choice, "tool_choice", error);
   if (error) return false;
-  const JsonValue* inner = named.Get("function");
-  FieldReader function(inner ? *inner : *choice, inner ? "tool_choice.function" : "tool_choice",
-                       error);
-  if (error) return false;
-  fields.only_call = function.String("name");
-  if (std::none_of(fields.tools.begin(), fields.tools.end(),
-                   [&](const ToolSpec& tool) { return tool.name == fields.only_call; }))
-    function.Fail("name", StrCat("\"", fields.only_call, "\" is not among the tools"));
+  if (named.String("type") == "allowed_tools")
+    ReadAllowedTools(named, *choice, fields, error);
+  else
+    fields.only_call = ReadToolName(*choice, "tool_choice", fields, error);
   return true;
 }
 

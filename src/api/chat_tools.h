@@ -15,11 +15,12 @@ namespace rose {
 struct ToolFields {
   std::vector<ToolSpec> tools;  // what the model is shown: none under tool_choice "none"
   bool calls_allowed = false;
-  bool call_required = false;  // by "required"
-  std::string only_call;       // the function that must be called; empty = none
+  bool call_required = false;         // by "required"
+  std::string only_call;              // the function that must be called; empty = none
+  std::vector<std::string> callable;  // those that may be called; empty = all
 };
 
-// All tools are shown to the model, whichever it must call.
+// All tools are shown to the model, whichever it must or may call.
 ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error);
 
 // The field `name` ("response_format"). "text" is none. A schema is shown to the model, not

@@ -39,12 +39,13 @@ struct Generation {
   bool tokens_as_ids = false;     // logprobs name a token "token_id:17"
   std::string echo;               // what the content begins with: the message that is continued
   bool include_reasoning = true;
-  bool calls_allowed = false;     // tools are declared and tool_choice is not "none"
-  bool call_required = false;     // tool_choice "required"
-  std::string only_call;          // the function that tool_choice names; empty = none
-  bool only_one_call = false;     // parallel_tool_calls: false
-  bool include_stop = false;      // the answer shows the stop string that ended it
-  std::vector<std::string> stop;  // stop strings, none empty
+  bool calls_allowed = false;         // tools are declared and tool_choice is not "none"
+  bool call_required = false;         // tool_choice "required"
+  std::string only_call;              // the function that tool_choice names; empty = none
+  std::vector<std::string> callable;  // functions that may be called; empty = all
+  bool only_one_call = false;         // parallel_tool_calls: false
+  bool include_stop = false;          // the answer shows the stop string that ended it
+  std::vector<std::string> stop;      // stop strings, none empty
   std::optional<AnswerForm> form;
   int64_t thinking_budget = -1;  // tokens of thoughts; -1 = no limit of their own
   // Makes a choice's constraint (Constrain in output_form.h); empty = none.

@@ -1,5 +1,6 @@
 #include "api/output_form.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -121,13 +122,15 @@ void Constrain(FieldReader& fields, const ApiContext& context, Generation& out) 
   Compiling compiling(fields, context);
   auto rules = std::make_shared<OutputRules>();
   rules->thinking_budget = out.thinking_budget;
-  bool constrained = forced || out.form || out.thinking_budget >= 0;
+  bool constrained = forced || out.form || out.thinking_budget >= 0 || !out.callable.empty();
   if (!out.calls_allowed) rules->calls = OutputRules::Calls::kForbidden;
   if (forced) rules->calls = OutputRules::Calls::kRequired;
   if (out.form && !forced) rules->content = compiling.Compile(out.form->source, out.form->field);
   for (size_t i = 0; out.calls_allowed && i < out.chat.tools.size() && fields.ok(); ++i) {
     const ToolSpec& tool = out.chat.tools[i];
     if (!out.only_call.empty() && tool.name != out.only_call) continue;
+    if (!out.callable.empty() && std::ranges::find(out.callable, tool.name) == out.callable.end())
+      continue;
     OutputRules::Tool rule{tool.name, nullptr};
     if (tool.strict) {
       constrained = true;

@@ -19,11 +19,11 @@ std::optional<AnswerForm> FormOf(const std::optional<ResponseFormat>& format,
 // form.
 void ReadForm(FieldReader& fields, std::optional<AnswerForm>& form);
 
-// Compiles what out.form, out.chat.tools (strict ones), out.call_required, out.only_call and
-// out.thinking_budget ask for into out.new_constraint; nothing if they ask for nothing. The
-// arguments of a forced call follow the tool's schema where that can be enforced, and are a JSON
-// object in any case. A schema that is promised and cannot be enforced is a 400 that names its
-// field.
+// Compiles what out.form, out.chat.tools (strict ones), out.call_required, out.only_call,
+// out.callable and out.thinking_budget ask for into out.new_constraint; nothing if they ask for
+// nothing. The arguments of a forced call follow the tool's schema where that can be enforced, and
+// are a JSON object in any case. A schema that is promised and cannot be enforced is a 400 that
+// names its field.
 void Constrain(FieldReader& fields, const ApiContext& context, Generation& out);
 
 // The same for an output that is no chat: out.form for the whole of it.

@@ -117,6 +117,7 @@ class ResponsesParser {
     call_.calls_allowed = tools.calls_allowed;
     call_.call_required = tools.call_required;
     call_.only_call = std::move(tools.only_call);
+    call_.callable = std::move(tools.callable);
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
     if (const JsonValue* text = fields_.Get("text")) {
       FieldReader inner(*text, "text", error_);

@@ -149,6 +149,45 @@ TEST(Case048, RequiredAndNamedCallsAreMade) {
           .starts_with("tool_choice.function.name"));
 }
 
+TEST(OutputForm, AllowedToolsAloneAreCalled) {
+  ChatFixture chat;
+  const std::string f = "<|channel|>commentary to=functions.f<|message|>";
+  const std::string g = " to=functions.g<|channel|>commentary<|message|>";
+  const auto allowed = [&](std::string_view mode) {
+    return StrCat(kTools, R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":")",
+                  mode, R"(","tools":[{"type":"function","function":{"name":"g"}}]}})");
+  };
+  const ChatCall automatic = chat.Call(allowed("auto")), required = chat.Call(allowed("required"));
+  EXPECT_EQ(chat.Prompt(automatic), chat.Prompt(chat.Call(kTools)));  // all tools are shown
+  for (const ChatCall& call : {automatic, required}) {
+    EXPECT_TRUE(MayBe(chat, call, g + "{}<|call|>"));
+    EXPECT_FALSE(MayBe(chat, call, f));
+    EXPECT_EQ(Text(chat.Body(call, g + "{}<|call|>"), "choices.0.finish_reason"), "\"tool_calls\"");
+  }
+  EXPECT_TRUE(MayBe(chat, automatic, StrCat(kFinal, "Hello.<|return|>")));
+  EXPECT_FALSE(MayBe(chat, required, kFinal));
+}
+
+TEST(OutputForm, AllowedToolsSayWhatIsWrong) {
+  ChatFixture chat;
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"mode":"auto","tools":[]})", "tool_choice.allowed_tools.tools: "},
+      {R"({"mode":"none","tools":[{"type":"function","name":"f"}]})",
+       "tool_choice.allowed_tools.mode: "},
+      {R"({"mode":"auto","tools":[{"type":"function","function":{"name":"h"}}]})",
+       "tool_choice.allowed_tools.tools[0].function.name: "},
+      {R"({"mode":"auto","tools":[{"type":"mcp","server_label":"x"}]})",
+       "tool_choice.allowed_tools.tools[0].type: "}};
+  for (const auto& [choice, begin] : cases) {
+    const std::string error = chat.ErrorOf(chat.ParseWith(
+        StrCat(kTools, R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":)", choice, "}")));
+    EXPECT_TRUE(error.starts_with(begin)) << error;
+  }
+  const std::string error =
+      chat.ErrorOf(chat.ParseWith(StrCat(kTools, R"(,"tool_choice":{"type":"web_search"})")));
+  EXPECT_TRUE(error.starts_with("tool_choice.type: tool_choice.type is \"web_search\"")) << error;
+}
+
 TEST(OutputForm, StrictToolsAreHeldToTheirSchema) {
   ROSE_NEEDS_GRAMMARS();
   ChatFixture chat;

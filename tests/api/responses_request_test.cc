@@ -253,6 +253,11 @@ TEST(ResponsesRequest, FormsAreEnforced) {
     EXPECT_TRUE(api.Call(StrCat(kTools, ",", fields)).new_constraint) << fields;
   EXPECT_EQ(api.Call(StrCat(kTools, R"(,"tool_choice":{"type":"function","name":"f"})")).only_call,
             "f");
+  const ResponsesCall allowed =
+      api.Call(StrCat(kTools, R"(,"tool_choice":{"type":"allowed_tools","mode":"required",)"
+                              R"("tools":[{"type":"function","name":"f"}]})"));
+  EXPECT_TRUE(allowed.new_constraint && allowed.call_required);
+  EXPECT_EQ(allowed.callable, std::vector<std::string>{"f"});
   const std::string error = api.ErrorOf(api.ParseWith(
       R"("text":{"format":{"type":"json_schema","name":"n","schema":{"type":"nothing"}}})"));
   EXPECT_TRUE(error.starts_with("text.format: ")) << error;
