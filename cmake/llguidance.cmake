@@ -2,6 +2,9 @@
 # complete but for that: it answers 400 where an answer's form is asked for.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/llguidance.sh --path
   OUTPUT_VARIABLE llguidance OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  third_party/llguidance/Cargo.toml third_party/llguidance/Cargo.lock
+  third_party/llguidance/src/lib.rs)
 set(library ${llguidance}/librose_llguidance.a)
 if(NOT EXISTS ${library})
   message(NOTICE "Structured output: OFF, since ${library} is missing. scripts/setup.sh builds it; "

@@ -178,11 +178,7 @@ void ChatChoice::ReleaseLogprobs(int64_t limit, std::vector<std::string>& out) {
 void ChatChoice::End(const TokenEvent& event) {
   if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled) {
     ended_ = true;
-    failed_ = ApiError{.http_status = 500, .message = event.error};
-    if (event.finish == FinishReason::kCancelled) {
-      failed_->http_status = 503;
-      failed_->message = "The request was cancelled by the server.";
-    }
+    failed_ = FailureOf(event);
     return;
   }
   std::vector<ChatEvent> events;

@@ -98,11 +98,7 @@ void CompletionChoice::Release(int64_t limit, CompletionPiece& piece) {
 void CompletionChoice::End(const TokenEvent& event, CompletionPiece& piece) {
   ended_ = true;
   if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled) {
-    failed_ = ApiError{.http_status = 500, .message = event.error};
-    if (event.finish == FinishReason::kCancelled) {
-      failed_->http_status = 503;
-      failed_->message = "The request was cancelled by the server.";
-    }
+    failed_ = FailureOf(event);
     return;
   }
   piece.text += stops_.Push(Append(utf8_.Finish()));

@@ -81,6 +81,13 @@ void Generation::ForgetPrompt() {
   if (!return_token_ids) request.prompt = {};
 }
 
+ApiError FailureOf(const TokenEvent& event) {
+  if (event.finish == FinishReason::kCancelled)
+    return {.http_status = 503, .message = "The request was cancelled by the server."};
+  const bool too_hard = event.error.starts_with(kConstraintTooHard);
+  return {.http_status = too_hard ? 400 : 500, .message = event.error + (too_hard ? "." : "")};
+}
+
 void Refuse(FieldReader& fields, std::span<const char* const> names) {
   for (const char* name : names)
     if (const JsonValue* value = fields.Get(name); value && !IsOff(*value))

@@ -111,7 +111,7 @@ Result<std::span<const uint32_t>> HarmonyConstraint::Allowed(std::span<const int
   const Place& place = places_.back();
   if (place.kind == Place::Kind::kAnywhere) return std::span<const uint32_t>();
   if (place.kind == Place::Kind::kBroken)
-    return Status(StatusCode::kInternal, "the answer has run into a limit of its grammar");
+    return InvalidArgument(kConstraintTooHard, "it runs into a limit of its grammar");
   if (place.kind == Place::Kind::kHeader) {
     mask_.assign(text_->size(), 0);
     for (const auto& [token, node] : nodes_[place.index].next) Allow(mask_, token);
@@ -124,9 +124,10 @@ Result<std::span<const uint32_t>> HarmonyConstraint::Allowed(std::span<const int
   } else if (body.grammar == nullptr) {
     mask_ = *text_;
   } else {
-    ROSE_ASSIGN_OR_RETURN(const GrammarMatcher::Step step, Matcher(place).Next());
-    mask_.assign(step.mask.begin(), step.mask.end());
-    may_end = step.accepting;
+    const auto step = Matcher(place).Next();
+    if (!step.ok()) return InvalidArgument(kConstraintTooHard, step.status().message());
+    mask_.assign(step->mask.begin(), step->mask.end());
+    may_end = step->accepting;
   }
   if (may_end) Allow(mask_, body.end);
   return std::span<const uint32_t>(mask_);

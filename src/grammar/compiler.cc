@@ -35,6 +35,13 @@ struct GrammarCompiler::Job {
   bool queued = true;     // no thread has taken it
   bool given_up = false;  // its callers were told that it takes too long
   std::optional<Outcome> outcome;
+
+  // That it holds: its source (which stands in the key and in the map's), its grammar.
+  int64_t bytes() const {
+    constexpr int64_t kOverhead = 512;
+    const int64_t grammar = outcome && outcome->ok() ? outcome->value()->bytes() : 0;
+    return kOverhead + 2 * std::ssize(key) + std::ssize(source.text) + grammar;
+  }
 };
 
 Result<std::unique_ptr<GrammarCompiler>> GrammarCompiler::Create(
@@ -92,7 +99,7 @@ Result<std::shared_ptr<const Grammar>> GrammarCompiler::Compile(const GrammarSou
       return Unavailable("too many grammars are waiting to be compiled; try again later");
     job = std::make_shared<Job>(Job{.source = std::move(prepared), .key = key});
     recent_.push_front(job);
-    known_bytes_ += static_cast<int64_t>(key.size());
+    known_bytes_ += job->bytes();
     by_source_.emplace(std::move(key), recent_.begin());
     waiting_.push_back(job);
     Forget();
@@ -111,11 +118,7 @@ Result<std::shared_ptr<const Grammar>> GrammarCompiler::Compile(const GrammarSou
     if (job->callers == 0) {
       std::erase(waiting_, job);
       const auto known = by_source_.find(job->key);
-      if (known != by_source_.end() && *known->second == job) {
-        known_bytes_ -= static_cast<int64_t>(job->key.size());
-        recent_.erase(known->second);
-        by_source_.erase(known);
-      }
+      if (known != by_source_.end() && *known->second == job) Drop(known->second);
     }
     return Unavailable("the compiler of grammars is busy; try again later");
   }
@@ -130,11 +133,19 @@ void GrammarCompiler::Forget() {
           known_bytes_ > config_.cached_bytes) &&
          at != recent_.begin()) {
     --at;
-    if (!(*at)->outcome) continue;
-    known_bytes_ -= static_cast<int64_t>((*at)->key.size());
-    by_source_.erase((*at)->key);
-    at = recent_.erase(at);
+    if ((*at)->outcome) Drop(at++);
   }
+}
+
+void GrammarCompiler::Drop(std::list<std::shared_ptr<Job>>::iterator place) {
+  known_bytes_ -= (*place)->bytes();
+  by_source_.erase((*place)->key);
+  recent_.erase(place);
+}
+
+int64_t GrammarCompiler::cached_bytes() {
+  std::lock_guard lock(mutex_);
+  return known_bytes_;
 }
 
 void GrammarCompiler::Run() {
@@ -154,8 +165,11 @@ void GrammarCompiler::Run() {
       outcome = Status(StatusCode::kInternal, error.what());
     }
     lock.lock();
+    // It is still known: only those with an outcome are forgotten, and those that nobody began.
+    known_bytes_ -= job->bytes();
     job->outcome = std::move(outcome);
-    job->source.text.clear();  // the key has it
+    job->source.text = {};  // the key has it
+    known_bytes_ += job->bytes();
     Forget();
     changed_.notify_all();
   }

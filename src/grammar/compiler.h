@@ -25,7 +25,7 @@ struct GrammarCompilerConfig {
   std::chrono::milliseconds deadline{800};  // for one grammar, waiting included
   int64_t max_waiting = 64;                 // grammars that wait for a thread
   int64_t cached = 256;                     // outcomes kept, the least used go first
-  int64_t cached_bytes = 8 << 20;           // of their sources
+  int64_t cached_bytes = 64 << 20;          // of the grammars and their sources
 };
 
 // Thread-safe.
@@ -40,13 +40,17 @@ class GrammarCompiler {
   // Waits for the outcome until `deadline`, by default one that begins now; a request with several
   // grammars has one for all. kInvalidArgument says what is wrong with the source (beyond a limit,
   // not understood, too slow to compile); kUnavailable: too many are waiting. Outcomes are
-  // remembered, failures too.
+  // remembered, failures too, within the bounds of the configuration; what a request still uses
+  // lives on.
   using Deadline = std::chrono::steady_clock::time_point;
   Deadline NewDeadline() const { return std::chrono::steady_clock::now() + config_.deadline; }
   Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source, Deadline deadline);
   Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source) {
     return Compile(source, NewDeadline());
   }
+
+  // What is remembered takes, about.
+  int64_t cached_bytes();
 
  private:
   using Outcome = Result<std::shared_ptr<const Grammar>>;
@@ -56,6 +60,7 @@ class GrammarCompiler {
   void Run();
   void MakeVocabulary();
   void Forget();
+  void Drop(std::list<std::shared_ptr<Job>>::iterator place);
 
   const Tokenizer& tokenizer_;
   const GrammarCompilerConfig config_;
@@ -68,7 +73,7 @@ class GrammarCompiler {
   std::deque<std::shared_ptr<Job>> waiting_;
   std::list<std::shared_ptr<Job>> recent_;  // known jobs, the last used in front
   std::unordered_map<std::string, std::list<std::shared_ptr<Job>>::iterator> by_source_;
-  int64_t known_bytes_ = 0;
+  int64_t known_bytes_ = 0;  // of the jobs in recent_
   std::vector<std::thread> threads_;
 };
 

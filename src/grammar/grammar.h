@@ -46,7 +46,8 @@ class GrammarMatcher {
     std::span<const uint32_t> mask;
     bool accepting = false;  // the text may end here
   };
-  // What may follow; valid until the next call. An error says why the matcher is broken.
+  // What may follow; valid until the next call. kInvalidArgument says which limit was met, or that
+  // there is no way on.
   Result<Step> Next();
   // False if the token may not follow; then nothing has changed, or the matcher is broken.
   bool Consume(int32_t token);
@@ -70,6 +71,8 @@ class Grammar {
   ~Grammar();
 
   std::unique_ptr<GrammarMatcher> NewMatcher() const;
+  // Of memory that it takes, the vocabulary aside.
+  int64_t bytes() const;
 
  private:
   std::unique_ptr<Impl> impl_;

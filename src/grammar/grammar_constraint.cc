@@ -24,9 +24,10 @@ Result<std::span<const uint32_t>> GrammarConstraint::Allowed(std::span<const int
     }
     followed_.push_back(token);
   }
-  ROSE_ASSIGN_OR_RETURN(const GrammarMatcher::Step step, matcher_->Next());
-  if (!step.accepting) return step.mask;
-  mask_.assign(step.mask.begin(), step.mask.end());
+  const auto step = matcher_->Next();
+  if (!step.ok()) return InvalidArgument(kConstraintTooHard, step.status().message());
+  if (!step->accepting) return step->mask;
+  mask_.assign(step->mask.begin(), step->mask.end());
   for (const int32_t id : end_ids_) {
     if (id >= 0 && id / 32 < static_cast<int64_t>(mask_.size()))
       mask_[id / 32] |= uint32_t{1} << (id % 32);

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/json.h"
+#include "grammar/schema_width.h"
 
 namespace rose {
 namespace {
@@ -47,30 +47,6 @@ bool Contains(const List& list, std::string_view name) {
 
 using Object = JsonValue::Object;
 using Array = JsonValue::Array;
-
-// The value that "#/a/b/0" names, or nullptr. Only what is within the document.
-const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
-  if (!reference.starts_with('#')) return nullptr;
-  reference.remove_prefix(1);
-  const JsonValue* at = &root;
-  while (!reference.empty() && reference != "/") {
-    if (reference.front() != '/') return nullptr;
-    reference.remove_prefix(1);
-    const size_t end = std::min(reference.find('/'), reference.size());
-    const std::string name(reference.substr(0, end));
-    reference.remove_prefix(end);
-    if (const Array* array = at->array()) {
-      if (name.empty() || name.size() > 6 || name.find_first_not_of("0123456789") != name.npos ||
-          std::stoul(name) >= array->size())
-        return nullptr;
-      at = &(*array)[std::stoul(name)];
-    } else {
-      at = at->Find(name);
-      if (at == nullptr) return nullptr;
-    }
-  }
-  return at;
-}
 
 // Members that constrain.
 int64_t Constraints(const Object& members) {
@@ -192,7 +168,7 @@ class Preparer {
     // A chain of nothing but references must end.
     std::set<const JsonValue*> seen;
     for (const std::string* next = value.string(); next != nullptr;) {
-      const JsonValue* target = Resolve(root_, *next);
+      const JsonValue* target = ResolveReference(root_, *next);
       if (target == nullptr)
         return Fail(StrCat("the $ref \"", name, "\" names nothing within the schema"));
       if (!seen.insert(target).second)
@@ -209,7 +185,7 @@ class Preparer {
       return schema;
     CheckRef(*ref);
     if (!status_.ok()) return schema;
-    const JsonValue* target = Resolve(root_, *ref->string());
+    const JsonValue* target = ResolveReference(root_, *ref->string());
     copied_bytes_ += static_cast<int64_t>(WriteJson(*target).size());
     if (copied_bytes_ > kMaxSchemaBytes) Fail("the branches of the schema's oneOf are too large");
     return *target;
@@ -224,6 +200,29 @@ class Preparer {
 };
 
 }  // namespace
+
+const JsonValue* ResolveReference(const JsonValue& root, std::string_view reference) {
+  if (!reference.starts_with('#')) return nullptr;
+  reference.remove_prefix(1);
+  const JsonValue* at = &root;
+  while (!reference.empty() && reference != "/") {
+    if (reference.front() != '/') return nullptr;
+    reference.remove_prefix(1);
+    const size_t end = std::min(reference.find('/'), reference.size());
+    const std::string name(reference.substr(0, end));
+    reference.remove_prefix(end);
+    if (const Array* array = at->array()) {
+      if (name.empty() || name.size() > 6 || name.find_first_not_of("0123456789") != name.npos ||
+          std::stoul(name) >= array->size())
+        return nullptr;
+      at = &(*array)[std::stoul(name)];
+    } else {
+      at = at->Find(name);
+      if (at == nullptr) return nullptr;
+    }
+  }
+  return at;
+}
 
 Result<std::string> PrepareJsonSchema(std::string_view text) {
   if (static_cast<int64_t>(text.size()) > kMaxSchemaBytes)
@@ -240,6 +239,7 @@ Result<std::string> PrepareJsonSchema(std::string_view text) {
   Preparer preparer(root);
   const JsonValue prepared = preparer.Schema(root);
   ROSE_RETURN_IF_ERROR(preparer.status());
+  ROSE_RETURN_IF_ERROR(CheckSchemaWidth(prepared));
   Object members = *prepared.object();
   members.emplace_back("x-guidance",
                        JsonValue(Object{{"whitespace_pattern", JsonValue(std::string(kSpace))}}));

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/status.h"
 
 namespace rose {
@@ -24,7 +25,10 @@ inline constexpr int64_t kMaxSchemaMinimum = 100'000;  // of "minItems" and the 
 // - tuples of older drafts ("items" with a list) are written as those of the last one;
 // - the branches of a "oneOf" that are references are copied, so that they can be told apart.
 // kInvalidArgument for text that is no JSON, for a schema beyond the bounds, for a reference that
-// is not within the document or leads to itself.
+// is not within the document or leads to itself, for objects too wide (CheckSchemaWidth).
 Result<std::string> PrepareJsonSchema(std::string_view text);
+
+// The value that a reference such as "#/a/b/0" names within the document, or nullptr.
+const JsonValue* ResolveReference(const JsonValue& root, std::string_view reference);
 
 }  // namespace rose

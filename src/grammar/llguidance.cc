@@ -2,11 +2,16 @@
 
 #ifdef ROSE_LLGUIDANCE
 #include <llguidance.h>
+
+// Of third_party/llguidance/src/lib.rs: what this thread holds of the library's heap.
+extern "C" int64_t rose_llg_held_bytes(void);
 #endif
 
-#include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
+
+#include "grammar/library_reason.h"
 
 namespace rose {
 
@@ -40,20 +45,9 @@ const char* KindName(GrammarSource::Kind kind) {
   return "";
 }
 
-// The library's words, on one line and not too many of them.
 std::string Reason(LlgMatcher* matcher) {
   const char* text = llg_matcher_get_error(matcher);
-  std::string reason = text == nullptr ? "no reason given" : text;
-  if (reason.find("NoExtensionBias") != reason.npos) return "nothing can satisfy it";
-  if (reason.find("oneOf constraints") != reason.npos)
-    return "the branches of a oneOf cannot be told apart; use anyOf";
-  reason = reason.substr(0, reason.find("<non-verbose/>"));
-  constexpr size_t kLongest = 300;
-  size_t end = std::min(reason.size(), kLongest);
-  while (end > 0 && end < reason.size() && (reason[end] & 0xc0) == 0x80) --end;
-  if (end < reason.size()) reason = reason.substr(0, end) + "...";
-  std::replace(reason.begin(), reason.end(), '\n', ' ');
-  return reason;
+  return LibraryReason(text == nullptr ? "" : text);
 }
 
 }  // namespace
@@ -67,6 +61,7 @@ struct GrammarVocabulary::Impl {
 struct Grammar::Impl {
   std::shared_ptr<const GrammarVocabulary> vocabulary;
   MatcherPtr prototype;  // at the beginning of the text; only cloned
+  int64_t bytes = 0;
 };
 
 struct GrammarMatcher::Impl {
@@ -110,6 +105,48 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Create(
   return std::make_shared<const GrammarVocabulary>(std::move(impl));
 }
 
+namespace {
+
+int64_t Count(std::span<const uint32_t> mask) {
+  int64_t count = 0;
+  for (const uint32_t word : mask) count += std::popcount(word);
+  return count;
+}
+
+// The token of a mask that is the first of those from `from` on, around its end. It has one.
+int32_t TokenFrom(std::span<const uint32_t> mask, int32_t from) {
+  const auto bits = static_cast<int32_t>(mask.size()) * 32;
+  for (int32_t i = 0; i < bits; ++i) {
+    const int32_t id = (from + i) % bits;
+    if ((mask[id / 32] >> (id % 32)) & 1) return id;
+  }
+  ROSE_CHECK(false, "a mask without tokens");
+}
+
+// Takes the first steps of some texts: what runs into a limit there is the caller's fault, and he
+// should hear of it before anything is drawn. The walks are always the same, and differ in which of
+// the permitted tokens they take: single bytes, long tokens, and those in between. They are short,
+// but steps that leave little choice, such as a property's name, do not count.
+Status TryOut(const Grammar& grammar) {
+  constexpr int kChoices = 6, kSteps = 40;
+  constexpr int64_t kLittle = 100;
+  for (const int32_t stride : {0, 20'011, 70'001, 199'000}) {
+    const auto matcher = grammar.NewMatcher();
+    for (int step = 0, choices = 0; step < kSteps && choices < kChoices; ++step) {
+      const auto next = matcher->Next();
+      if (!next.ok()) return next.status();
+      const int64_t count = Count(next->mask);
+      if (count == 0) break;
+      if (count > kLittle) ++choices;
+      // A failure shows at the next Next.
+      (void)matcher->Consume(TokenFrom(next->mask, stride * (1 + step)));
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Grammar>> CompileGrammar(
     const GrammarSource& source, std::shared_ptr<const GrammarVocabulary> vocabulary) {
   if (source.text.find('\0') != std::string::npos)
@@ -123,13 +160,20 @@ Result<std::shared_ptr<const Grammar>> CompileGrammar(
   init.limits.max_lexer_states = 50'000;
 
   auto impl = std::make_unique<Grammar::Impl>();
+  const int64_t held = rose_llg_held_bytes();
   impl->prototype.reset(llg_new_matcher(&init, KindName(source.kind), source.text.c_str()));
-  // The first mask, too: a grammar that runs into a limit at once is the caller's fault.
   if (llg_matcher_is_error(impl->prototype.get()) ||
       llg_matcher_compute_mask(impl->prototype.get()) != 0)
     return InvalidArgument(Reason(impl->prototype.get()));
+  impl->bytes = rose_llg_held_bytes() - held;
   impl->vocabulary = std::move(vocabulary);
-  return std::make_shared<const Grammar>(std::move(impl));
+  auto grammar = std::make_shared<const Grammar>(std::move(impl));
+  ROSE_RETURN_IF_ERROR(TryOut(*grammar));
+  return grammar;
+}
+
+int64_t Grammar::bytes() const {
+  return impl_->bytes;
 }
 
 std::unique_ptr<GrammarMatcher> Grammar::NewMatcher() const {
@@ -145,10 +189,12 @@ Result<GrammarMatcher::Step> GrammarMatcher::Next() {
   const GrammarVocabulary::Impl& vocabulary = s.vocabulary->impl();
   if (!s.has_mask) {
     if (llg_matcher_compute_mask_into(s.matcher.get(), s.mask.data(), s.mask.size() * 4) != 0)
-      return InvalidArgument("the grammar cannot go on from here: ", Reason(s.matcher.get()));
+      return InvalidArgument(Reason(s.matcher.get()));
     const int32_t end = EndToken(vocabulary.vocab);
     s.accepting = (s.mask[end / 32] >> (end % 32)) & 1;
-    for (size_t i = 0; i < s.mask.size(); ++i) s.mask[i] &= vocabulary.ordinary[i];
+    uint32_t any = 0;
+    for (size_t i = 0; i < s.mask.size(); ++i) any |= s.mask[i] &= vocabulary.ordinary[i];
+    if (any == 0 && !s.accepting) return InvalidArgument("no text fits it from here on");
     s.has_mask = true;
   }
   return Step{s.mask, s.accepting};
@@ -199,6 +245,9 @@ Result<std::shared_ptr<const Grammar>> CompileGrammar(const GrammarSource&,
 }
 std::unique_ptr<GrammarMatcher> Grammar::NewMatcher() const {
   return nullptr;
+}
+int64_t Grammar::bytes() const {
+  return 0;
 }
 Result<GrammarMatcher::Step> GrammarMatcher::Next() {
   return Step{};

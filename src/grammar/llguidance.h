@@ -27,7 +27,7 @@ class GrammarVocabulary {
 
 // Compiles on the calling thread. The schema must have gone through PrepareJsonSchema: the
 // library's own limits bound what a flat one costs, not a deep one. Errors say what the library
-// dislikes.
+// dislikes, or which of its limits the first steps of a text would meet.
 Result<std::shared_ptr<const Grammar>> CompileGrammar(
     const GrammarSource& source, std::shared_ptr<const GrammarVocabulary> vocabulary);
 

@@ -387,6 +387,20 @@ TEST(ChatAnswer, AFailureIsAnError) {
   }
 }
 
+TEST(ChatAnswer, AFormThatCannotBeKeptUpIsTheRequestsFault) {
+  ChatFixture chat;
+  const TokenEvent event{.finish = FinishReason::kError,
+                         .error = StrCat(kConstraintTooHard, "it is too hard")};
+  std::vector<StreamEvent> chunks;
+  ChatAnswer answer(chat.Call(""), chat.context());
+  answer.Push(0, event, chunks);
+  EXPECT_EQ(answer.failed()->http_status, 400);
+  EXPECT_EQ(answer.failed()->message, "The answer's form cannot be kept up: it is too hard.");
+  ChatAnswer stream(chat.Call(R"("stream":true)"), chat.context());
+  stream.Push(0, event, chunks);
+  EXPECT_EQ(Text(*ParseJson(chunks.back().data), "error.type"), "\"BadRequestError\"");
+}
+
 TEST(ChatAnswer, IdsNeverRepeat) {
   EXPECT_EQ(RandomHex().size(), 32u);
   EXPECT_NE(RandomHex(), RandomHex());

@@ -342,6 +342,7 @@ TEST_F(Completions, AFailureIsTheAnswersOrTheStreams) {
   answer.Push(1, event, events);
   EXPECT_TRUE(answer.done());
   EXPECT_EQ(answer.failed()->message, "no");
+  EXPECT_EQ(answer.failed()->http_status, 500);
   EXPECT_TRUE(events.empty());
   CompletionAnswer stream(Call(R"("prompt":"a","stream":true)"), chat_.context());
   stream.Push(0, event, events);

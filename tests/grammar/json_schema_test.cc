@@ -73,7 +73,7 @@ TEST(Case099, BoundsOfASchema) {
   const auto properties = [](int64_t count) {
     std::string text = R"({"additionalProperties":true,"properties":{"0":{})";
     for (int64_t i = 1; i < count; ++i) text += StrCat(",\"", i, "\":{}");
-    return text + "}}";
+    return text + R"(},"required":["400","800"]})";
   };
   EXPECT_NE(Prepared(properties(kMaxObjectProperties)), "");
   EXPECT_EQ(Prepared(properties(kMaxObjectProperties + 1)), "");
