@@ -25,7 +25,8 @@ KvPages::KvPages(std::vector<PageGroup> groups, int64_t page_size, bool prefix_c
       page_size_(page_size),
       prefix_cache_(prefix_cache),
       pools_(PoolsOf(groups_)),
-      tree_(groups_, page_size, pools_) {
+      tree_(groups_, page_size, pools_),
+      absent_(groups_.size(), 0) {
   ROSE_CHECK_GT(page_size_, 0);
   ROSE_CHECK(!groups_.empty(), "a model has at least one KV group");
 }
@@ -60,13 +61,27 @@ int64_t KvPages::FirstReached(size_t group, int64_t query) const {
   return window == 0 ? 0 : std::max<int64_t>(0, query - window + 1) / page_size_;
 }
 
+PrefixTree::Match KvPages::Find(std::string_view salt, std::span<const int32_t> tokens) const {
+  PrefixTree::Match match;
+  if (prefix_cache_) match = tree_.Find(salt, tokens);
+  // The copy of a part needs its source and a page; where these are short, whole pages do.
+  for (int64_t g = 0; g < std::ssize(groups_) && match.part != nullptr; ++g) {
+    if (available(g) - ReuseCost(match, g) < 1) tree_.DropPart(match);
+  }
+  return match;
+}
+
 int64_t KvPages::ReuseCost(const PrefixTree::Match& match, int64_t group) const {
-  const auto unused = [&](const PrefixTree::Node* node) {
-    return pools_[group].owners(PrefixTree::PageOf(node, group)) == 1;
+  // Whether its page is taken from those that can be had.
+  const auto taken = [&](const PrefixTree::Node* node) {
+    const int32_t page = PrefixTree::PageOf(node, group);
+    return page == kNoPage || pools_[group].owners(page) == 1;
   };
   const auto whole = static_cast<int64_t>(match.path.size());
-  int64_t cost = match.part != nullptr && unused(match.part);
-  for (int64_t i = whole - ReuseHeld(match, group); i < whole; ++i) cost += unused(match.path[i]);
+  // A part that is on the host is copied from there.
+  int64_t cost = match.part != nullptr && PrefixTree::PageOf(match.part, group) != kNoPage &&
+                 taken(match.part);
+  for (int64_t i = whole - ReuseHeld(match, group); i < whole; ++i) cost += taken(match.path[i]);
   return cost;
 }
 
@@ -81,43 +96,110 @@ int64_t KvPages::Reuse(SeqPages& seq, const PrefixTree::Match& match) {
   seq.nodes = match.path;
   seq.part = match.part;
   seq.covered = static_cast<int64_t>(match.path.size());
+  seq.next = match.tokens(page_size_);
+  int64_t first_absent = seq.covered;
   for (size_t g = 0; g < groups_.size(); ++g) {
     seq.held[g] = ReuseHeld(match, g);
     seq.tables[g].assign(seq.covered, kNoPage);
-    for (int64_t i = seq.covered - seq.held[g]; i < seq.covered; ++i)
-      seq.tables[g][i] = tree_.Use(match.path[i], g);
-    if (match.part != nullptr) tree_.Use(match.part, g);
+    for (int64_t i = seq.covered - seq.held[g]; i < seq.covered; ++i) {
+      if (PrefixTree::PageOf(match.path[i], g) != kNoPage) {
+        seq.tables[g][i] = tree_.Use(match.path[i], g);
+      } else {
+        tree_.PinHost(match.path[i], g);
+        ++absent_[g];
+        ++seq.absent;
+        first_absent = std::min(first_absent, i);
+      }
+    }
   }
+  bool absent = first_absent < seq.covered;
+  if (seq.part != nullptr) {
+    seq.part_pages.assign(groups_.size(), kNoPage);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (PrefixTree::PageOf(seq.part, g) != kNoPage) {
+        seq.part_pages[g] = tree_.Use(seq.part, g);
+      } else {
+        tree_.PinHost(seq.part, g);
+        absent = true;
+      }
+    }
+  }
+  if (absent) seq.host_tokens = match.tokens(page_size_) - first_absent * page_size_;
   return match.tokens(page_size_);
 }
 
-void KvPages::AddCopies(SeqPages& seq, std::vector<PageCopy>& copies) {
-  if (seq.part == nullptr) return;
-  for (size_t g = 0; g < groups_.size(); ++g)
-    copies.push_back({.group = static_cast<int64_t>(g),
-                      .from = PrefixTree::PageOf(seq.part, g),
-                      .to = seq.tables[g][seq.nodes.size()]});
-  sources_.push_back(std::exchange(seq.part, nullptr));
+// Takes pages for what a sequence reused and is on the host. All that others of the same step reuse
+// is in use or pinned by now, so what is evicted for it is nobody's.
+void KvPages::BringIn(SeqPages& seq) {
+  for (size_t g = 0; seq.absent > 0 && g < groups_.size(); ++g) {
+    for (int64_t i = seq.covered - seq.held[g]; i < seq.covered; ++i) {
+      int32_t& page = seq.tables[g][i];
+      if (page != kNoPage) continue;
+      --absent_[g];
+      --seq.absent;
+      const int32_t host = PrefixTree::HostPageOf(seq.nodes[i], g);
+      if (PrefixTree::PageOf(seq.nodes[i], g) != kNoPage) {  // another brought it in
+        page = tree_.Use(seq.nodes[i], g);
+        tree_.UnpinHost(g, host);
+        continue;
+      }
+      page = Take(g);
+      tree_.SetPage(seq.nodes[i], g, page);
+      copies_.to_device.push_back({.group = static_cast<int64_t>(g), .from = host, .to = page});
+      host_pins_.push_back({g, host});
+    }
+  }
 }
 
-void KvPages::Copied() {
-  for (PrefixTree::Node* source : sources_)
-    for (size_t g = 0; g < groups_.size(); ++g) tree_.Unuse(source, g, /*warm=*/true);
+void KvPages::CopyPart(SeqPages& seq) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    PageCopy copy = {.group = static_cast<int64_t>(g),
+                     .from = seq.part_pages[g],
+                     .to = seq.tables[g][seq.nodes.size()]};
+    if (copy.from != kNoPage) {
+      copies_.within.push_back(copy);
+      sources_.emplace_back(seq.part, g);
+    } else {
+      copy.from = PrefixTree::HostPageOf(seq.part, g);
+      copies_.to_device.push_back(copy);
+      host_pins_.push_back({g, copy.from});
+    }
+  }
+  seq.part = nullptr;
+}
+
+void KvPages::TakeCopies(PageCopies& copies) {
+  swapped_out_ += std::ssize(copies_.to_host);
+  swapped_in_ += std::ssize(copies_.to_device);
+  copies.clear();
+  std::swap(copies, copies_);
+  for (const auto& [node, group] : sources_) tree_.Unuse(node, group, /*warm=*/true);
+  for (const Pin& pin : host_pins_) tree_.UnpinHost(pin.group, pin.page);
   sources_.clear();
+  host_pins_.clear();
 }
 
 int32_t KvPages::Take(size_t group) {
-  if (pools_[group].free() == 0) tree_.Evict(group);
+  if (pools_[group].free() == 0) {
+    if (const auto copy = tree_.Evict(group)) {
+      copies_.to_host.push_back(*copy);
+      host_pins_.push_back({group, copy->to});
+    }
+  }
   return pools_[group].Take();
 }
 
 void KvPages::Cover(SeqPages& seq, int64_t end) {
-  for (const int64_t wanted = CeilDiv(end, page_size_); seq.covered < wanted; ++seq.covered) {
+  BringIn(seq);
+  const int64_t wanted = CeilDiv(end, page_size_);
+  if (wanted > seq.covered) GiveUnreached(seq, seq.next);
+  for (; seq.covered < wanted; ++seq.covered) {
     for (size_t g = 0; g < pools_.size(); ++g) {
       seq.tables[g].push_back(Take(g));
       ++seq.held[g];
     }
   }
+  if (seq.part != nullptr) CopyPart(seq);
 }
 
 void KvPages::Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens) {
@@ -153,9 +235,15 @@ bool KvPages::IsWarm(const SeqPages& seq, size_t group, int64_t index) const {
 }
 
 void KvPages::Slide(SeqPages& seq, int64_t next) {
+  seq.next = next;
+  GiveUnreached(seq, prefix_cache_ ? next / page_size_ * page_size_ : next);
+}
+
+// Gives back what a query at `query` and all behind it do not reach.
+void KvPages::GiveUnreached(SeqPages& seq, int64_t query) {
   for (size_t g = 0; g < pools_.size(); ++g) {
     if (groups_[g].window == 0) continue;
-    const int64_t keep_from = std::min(FirstReached(g, next), seq.covered);
+    const int64_t keep_from = std::min(FirstReached(g, query), seq.covered);
     for (int64_t i = seq.covered - seq.held[g]; i < keep_from; ++i) {
       Give(seq, g, i, IsWarm(seq, g, i));
       seq.tables[g][i] = kNoPage;
@@ -165,17 +253,28 @@ void KvPages::Slide(SeqPages& seq, int64_t next) {
 }
 
 void KvPages::Release(SeqPages& seq) {
-  for (size_t g = 0; seq.part != nullptr && g < pools_.size(); ++g)
-    tree_.Unuse(seq.part, g, /*warm=*/true);
+  for (size_t g = 0; seq.part != nullptr && g < pools_.size(); ++g) {
+    if (seq.part_pages[g] != kNoPage) {
+      tree_.Unuse(seq.part, g, /*warm=*/true);
+    } else {
+      tree_.UnpinHost(g, PrefixTree::HostPageOf(seq.part, g));
+    }
+  }
   seq.part = nullptr;
   for (size_t g = 0; g < pools_.size(); ++g) {
     // From the end, so that a page is never older than those that follow from it.
-    for (int64_t i = seq.covered - 1; i >= seq.covered - seq.held[g]; --i)
-      Give(seq, g, i, /*warm=*/true);
+    for (int64_t i = seq.covered - 1; i >= seq.covered - seq.held[g]; --i) {
+      if (seq.tables[g][i] != kNoPage) {
+        Give(seq, g, i, /*warm=*/true);
+      } else {
+        tree_.UnpinHost(g, PrefixTree::HostPageOf(seq.nodes[i], g));
+        --absent_[g];
+      }
+    }
     seq.tables[g].clear();
     seq.held[g] = 0;
   }
-  seq.covered = 0;
+  seq.covered = seq.absent = seq.host_tokens = seq.next = 0;
   seq.nodes.clear();
 }
 

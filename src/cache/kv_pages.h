@@ -9,6 +9,13 @@
 // With the prefix cache, a page of tokens is published once it is computed: other sequences that
 // begin with the same tokens use it too, and it stays when its sequence ends, until its memory is
 // wanted. A page with several owners is never written to.
+//
+// With a host tier (PageGroup::host_pages), a page whose memory is wanted is copied there first. A
+// preempted sequence is no special case: its pages are cached ones, and come back when it is
+// admitted again, so that preemption is swapping as far as the host tier has room.
+//
+// Steps run in the order in which they are planned. So a page may be written to by a later step as
+// soon as the copies that read it are part of an earlier plan (TakeCopies).
 #pragma once
 
 #include <array>
@@ -16,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cache/page_pool.h"
@@ -32,6 +40,12 @@ struct SeqPages {
   // Of its first pages, those that are published or were reused.
   std::vector<PrefixTree::Node*> nodes;
   PrefixTree::Node* part = nullptr;  // the page behind them begins with a copy of this one's
+  std::vector<int32_t> part_pages;   // [group] of it; kNoPage: only the host tier has it
+  // Pages that it holds and that are only on the host until the first Cover; their entries in
+  // `tables` are kNoPage till then.
+  int64_t absent = 0;
+  int64_t host_tokens = 0;  // of what it reused, those from the first page on that was absent
+  int64_t next = 0;         // the position of its next query, as far as told
   // Positions at which others will likely part from it: there, pages of sliding groups are worth
   // keeping longest.
   std::array<int64_t, 2> marks{};
@@ -46,43 +60,58 @@ class KvPages {
 
   int64_t page_size() const { return page_size_; }
   std::span<const PageGroup> groups() const { return groups_; }
-  // Pages that can be had: free ones, and cached ones that nobody uses.
-  int64_t available(int64_t group) const { return pools_[group].free() + tree_.evictable(group); }
+  // Pages that can be had: free ones, and cached ones that nobody uses, less those that will be
+  // taken for what was reused and is on the host.
+  int64_t available(int64_t group) const {
+    return pools_[group].free() + tree_.evictable(group) - absent_[group];
+  }
   int64_t owners(int64_t group, int32_t page) const { return pools_[group].owners(page); }
   int64_t total_pages() const;
   int64_t used_pages() const;    // by sequences
   int64_t cached_pages() const;  // by nobody, but kept
+  int64_t host_pages() const { return tree_.host_pages(); }
+  int64_t host_pages_used() const { return tree_.host_pages_used(); }
+  // Pages copied to the host tier and back, since start.
+  int64_t swapped_out() const { return swapped_out_; }
+  int64_t swapped_in() const { return swapped_in_; }
 
   SeqPages NewSequence() const;
   // What of `tokens` is cached. At least one token of a prompt must be left to compute.
-  PrefixTree::Match Find(std::string_view salt, std::span<const int32_t> tokens) const {
-    return prefix_cache_ ? tree_.Find(salt, tokens) : PrefixTree::Match();
-  }
-  // Pages of a group that Reuse would make unavailable, and those that the sequence would hold.
+  PrefixTree::Match Find(std::string_view salt, std::span<const int32_t> tokens) const;
+  // Pages of a group that Reuse would make unavailable (of those on the host, one each), and those
+  // that the sequence would hold.
   int64_t ReuseCost(const PrefixTree::Match& match, int64_t group) const;
   int64_t ReuseHeld(const PrefixTree::Match& match, int64_t group) const;
   // Lets a new sequence begin with what was found, before any Cover since. Returns the tokens that
-  // need not be computed.
+  // need not be computed. Its first Cover makes them readable.
   int64_t Reuse(SeqPages& seq, const PrefixTree::Match& match);
-  // After the sequence's first Cover: appends the copies that must be made before it computes.
-  // Their sources stay as they are until Copied.
-  void AddCopies(SeqPages& seq, std::vector<PageCopy>& copies);
-  // All copies are made.
-  void Copied();
 
   // Makes positions [0, end) addressable: takes a page of every group for every page of positions
-  // that is missing. There must be room.
+  // that is missing. There must be room. The first Cover after Reuse brings in what is on the host.
   void Cover(SeqPages& seq, int64_t end);
+  // The copies that must be made before the step is computed for which Cover was called since the
+  // last time. What they read may from now on be written to by later steps.
+  void TakeCopies(PageCopies& copies);
   // Tells that K and V of `tokens` are computed, the sequence's first ones.
   void Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens);
   // Tells that the next query is at position `next` or later: sliding groups give back what it
-  // cannot reach (a query at p reaches keys p - window + 1 .. p).
+  // cannot reach (a query at p reaches keys p - window + 1 .. p). With the prefix cache they hold
+  // what a query at the last whole page reaches until the next Cover that takes a page: only whole
+  // pages are found again, so a sequence that is preempted goes on from there.
   void Slide(SeqPages& seq, int64_t next);
   // Gives everything back; the sequence is then as new.
   void Release(SeqPages& seq);
 
  private:
+  struct Pin {
+    size_t group;
+    int32_t page;
+  };
+
   int32_t Take(size_t group);
+  void BringIn(SeqPages& seq);
+  void CopyPart(SeqPages& seq);
+  void GiveUnreached(SeqPages& seq, int64_t query);
   void Give(SeqPages& seq, size_t group, int64_t index, bool warm);
   bool IsWarm(const SeqPages& seq, size_t group, int64_t index) const;
   int64_t FirstReached(size_t group, int64_t query) const;
@@ -92,7 +121,12 @@ class KvPages {
   bool prefix_cache_;
   std::vector<PagePool> pools_;  // [group]
   PrefixTree tree_;
-  std::vector<PrefixTree::Node*> sources_;  // of copies to be made
+  std::vector<int64_t> absent_;  // [group] pages that sequences will take at their first Cover
+  // Of the step being planned: its copies, and what they read or write and nobody may take.
+  PageCopies copies_;
+  std::vector<Pin> host_pins_;
+  std::vector<std::pair<PrefixTree::Node*, size_t>> sources_;  // of copies within the device
+  int64_t swapped_out_ = 0, swapped_in_ = 0;
 };
 
 // Most pages of a group that a sequence of `tokens` positions, computed in chunks of at most

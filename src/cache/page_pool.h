@@ -7,6 +7,8 @@
 
 namespace rose {
 
+inline constexpr int32_t kNoPage = -1;
+
 class PagePool {
  public:
   explicit PagePool(int64_t pages);

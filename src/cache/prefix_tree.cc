@@ -4,43 +4,19 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/prefix_node.h"
 
 namespace rose {
 
-struct PrefixTree::Entry {
-  Node* node;
-  int64_t group;
-};
-
-struct PrefixTree::Node {
-  struct Before {
-    using is_transparent = void;
-    bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const {
-      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-    }
-  };
-  struct Slot {
-    int32_t page = kNoPage;
-    Entries::iterator entry;  // in one of its group's lists, while there is a page
-    Entries* list = nullptr;  // which
-  };
-
-  Node* parent = nullptr;
-  std::string salt;             // of a root
-  std::vector<int32_t> tokens;  // of its page; a root has none
-  // In the order of their tokens: neighbours share the longest beginnings.
-  std::map<std::span<const int32_t>, std::unique_ptr<Node>, Before> children;
-  std::vector<Slot> slots;  // [group]
-
-  bool empty() const {
-    return children.empty() && std::all_of(slots.begin(), slots.end(),
-                                           [](const Slot& slot) { return slot.page == kNoPage; });
-  }
-};
-
 PrefixTree::PrefixTree(std::span<const PageGroup> groups, int64_t page_size,
                        std::vector<PagePool>& pools)
-    : groups_(groups), page_size_(page_size), pools_(pools), lists_(groups.size()) {}
+    : groups_(groups), page_size_(page_size), pools_(pools) {
+  for (const PageGroup& group : groups_) {
+    host_pools_.emplace_back(group.host_pages);
+    device_.emplace_back(group.pages);
+    host_.emplace_back(group.host_pages);
+  }
+}
 
 PrefixTree::~PrefixTree() = default;
 
@@ -52,12 +28,19 @@ int64_t CommonLength(std::span<const int32_t> a, std::span<const int32_t> b) {
 
 }  // namespace
 
-// Whether the group has the pages that a query at position `end` reaches below it.
+// Whether a sliding group has the pages that a query at position `end` reaches below it.
 bool PrefixTree::Reaches(const std::vector<Node*>& path, int64_t group, int64_t end) const {
-  const int64_t window = groups_[group].window;
-  const int64_t first = window == 0 ? 0 : std::max<int64_t>(0, end - window + 1);
+  const int64_t first = std::max<int64_t>(0, end - groups_[group].window + 1);
   for (int64_t i = (end - 1) / page_size_; i >= 0 && (i + 1) * page_size_ > first; --i) {
-    if (PageOf(path[i], group) == kNoPage) return false;
+    if (path[i]->slots[group].empty()) return false;
+  }
+  return true;
+}
+
+bool PrefixTree::ReachesAll(const std::vector<Node*>& path, int64_t end) const {
+  for (int64_t g = 0; g < std::ssize(groups_); ++g) {
+    // No node is without its page of a full group.
+    if (end > 0 && groups_[g].window > 0 && !Reaches(path, g, end)) return false;
   }
   return true;
 }
@@ -89,22 +72,22 @@ PrefixTree::Match PrefixTree::Find(std::string_view salt, std::span<const int32_
   }
   match.seen = static_cast<int64_t>(path.size()) * page_size_ + match.part_tokens;
 
-  const auto right = [&](int64_t end) {
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      if (end > 0 && !Reaches(path, static_cast<int64_t>(g), end)) return false;
-    }
-    return true;
-  };
   if (match.part_tokens > 0) {
     path.push_back(match.part);
-    const bool whole = right(match.seen);
+    const bool whole = ReachesAll(path, match.seen);
     path.pop_back();
     if (whole) return match;
   }
-  match.DropPart();
-  // Inside a page nothing is right that is not so at one of its ends.
-  while (!right(static_cast<int64_t>(path.size()) * page_size_)) path.pop_back();
+  DropPart(match);
   return match;
+}
+
+void PrefixTree::DropPart(Match& match) const {
+  match.part = nullptr;
+  match.part_tokens = 0;
+  // Inside a page nothing is right that is not so at one of its ends.
+  std::vector<Node*>& path = match.path;
+  while (!ReachesAll(path, std::ssize(path) * page_size_)) path.pop_back();
 }
 
 PrefixTree::Node* PrefixTree::PublishFirst(std::string_view salt, std::span<const int32_t> tokens,
@@ -139,11 +122,7 @@ PrefixTree::Node* PrefixTree::Publish(Node* parent, std::span<const int32_t> tok
       pools_[g].Give(own);
       continue;
     }
-    slot.page = pages[g];
-    pools_[g].Share(slot.page);
-    slot.list = &lists_[g].used;
-    slot.list->push_front({node, g});
-    slot.entry = slot.list->begin();
+    SetPage(node, g, pages[g]);
   }
   return node;
 }
@@ -152,58 +131,46 @@ int32_t PrefixTree::PageOf(const Node* node, int64_t group) {
   return node->slots[group].page;
 }
 
+int32_t PrefixTree::HostPageOf(const Node* node, int64_t group) {
+  return node->slots[group].host;
+}
+
 int32_t PrefixTree::Use(Node* node, int64_t group) {
-  Node::Slot& slot = node->slots[group];
-  ROSE_CHECK(slot.page != kNoPage, "group ", group, " has no page here");
-  pools_[group].Share(slot.page);
-  lists_[group].used.splice(lists_[group].used.begin(), *slot.list, slot.entry);
-  slot.list = &lists_[group].used;
-  return slot.page;
+  const int32_t page = node->slots[group].page;
+  ROSE_CHECK(page != kNoPage, "group ", group, " has no page here");
+  pools_[group].Share(page);
+  device_[group].order.Put(page, PageOrder::kUsed);
+  return page;
 }
 
 void PrefixTree::Unuse(Node* node, int64_t group, bool warm) {
+  const int32_t page = node->slots[group].page;
+  pools_[group].Give(page);
+  if (pools_[group].owners(page) > 1) return;
+  device_[group].order.Put(page, warm ? PageOrder::kWarm : PageOrder::kCold);
+}
+
+void PrefixTree::SetPage(Node* node, int64_t group, int32_t page) {
   Node::Slot& slot = node->slots[group];
-  pools_[group].Give(slot.page);
-  if (pools_[group].owners(slot.page) > 1) return;
-  Entries& list = warm ? lists_[group].warm : lists_[group].cold;
-  list.splice(list.begin(), *slot.list, slot.entry);
-  slot.list = &list;
+  ROSE_CHECK_EQ(slot.page, kNoPage);
+  slot.page = page;
+  pools_[group].Share(page);
+  device_[group].nodes[page] = node;
+  device_[group].order.Put(page, PageOrder::kUsed);
+  if (slot.host != kNoPage) OrderHost(group, slot.host);
 }
 
-int64_t PrefixTree::evictable(int64_t group) const {
-  return static_cast<int64_t>(lists_[group].cold.size() + lists_[group].warm.size());
+int32_t PrefixTree::PinHost(Node* node, int64_t group) {
+  const int32_t page = node->slots[group].host;
+  ROSE_CHECK(page != kNoPage, "group ", group, " has no copy here");
+  host_pools_[group].Share(page);
+  OrderHost(group, page);
+  return page;
 }
 
-void PrefixTree::Evict(int64_t group) {
-  ROSE_CHECK(evictable(group) > 0, "group ", group, " has no page to free");
-  const Lists& lists = lists_[group];
-  Node* node = lists.cold.empty() ? lists.warm.back().node : lists.cold.back().node;
-  DropPage(node, group);
-  if (groups_[group].window == 0) {
-    // Without it the rest of the node is of no use.
-    ROSE_CHECK(node->children.empty(), "a page is older than one that follows from it");
-    for (int64_t g = 0; g < static_cast<int64_t>(groups_.size()); ++g) DropPage(node, g);
-  }
-  Prune(node);
-}
-
-void PrefixTree::DropPage(Node* node, int64_t group) {
-  Node::Slot& slot = node->slots[group];
-  if (slot.page == kNoPage) return;
-  ROSE_CHECK_EQ(pools_[group].owners(slot.page), 1);
-  pools_[group].Give(std::exchange(slot.page, kNoPage));
-  slot.list->erase(slot.entry);
-  slot.list = nullptr;
-}
-
-void PrefixTree::Prune(Node* node) {
-  while (node->parent != nullptr && node->empty()) {
-    Node* parent = node->parent;
-    parent->children.erase(parent->children.find(node->tokens));
-    --nodes_;
-    node = parent;
-  }
-  if (node->parent == nullptr && node->children.empty()) roots_.erase(roots_.find(node->salt));
+void PrefixTree::UnpinHost(int64_t group, int32_t page) {
+  host_pools_[group].Give(page);
+  OrderHost(group, page);
 }
 
 }  // namespace rose

@@ -13,7 +13,8 @@ struct ExecutorInfo {
   int64_t vocab = 0;
   int64_t max_positions = 0;
   KvLayout kv;
-  std::vector<int64_t> pages;  // pages available in each KV group
+  std::vector<int64_t> pages;       // pages available in each KV group
+  std::vector<int64_t> host_pages;  // and in its host tier; empty = there is none
 };
 
 class Executor {

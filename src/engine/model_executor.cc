@@ -9,14 +9,19 @@
 
 namespace rose {
 
-Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(const Model& model, OpSet& ops,
-                                                             const std::vector<int64_t>& pages) {
+Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
+    const Model& model, OpSet& ops, const std::vector<int64_t>& pages,
+    const std::vector<int64_t>& host_pages) {
   std::unique_ptr<ModelExecutor> executor(new ModelExecutor(model, ops));
   executor->info_ = {.vocab = model.info().vocab,
                      .max_positions = model.info().max_positions,
                      .kv = model.info().kv,
-                     .pages = pages};
+                     .pages = pages,
+                     .host_pages = host_pages};
   ROSE_ASSIGN_OR_RETURN(executor->kv_, ops.AllocateKv(model.info().kv, pages));
+  if (!host_pages.empty()) {
+    ROSE_ASSIGN_OR_RETURN(executor->host_kv_, ops.AllocateHostKv(model.info().kv, host_pages));
+  }
   return executor;
 }
 
@@ -109,7 +114,7 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
       logit_rows_.push_back(static_cast<int32_t>(std::ssize(tokens_) - i));
     }
   }
-  ops_.CopyPages(kv_, plan.copies);
+  ops_.CopyPages(kv_, host_kv_, plan.copies);
   const Tensor logits = model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_});
   if (!logit_rows_.empty()) {
     ROSE_CHECK_EQ(logits.dim(0), std::ssize(logit_rows_));

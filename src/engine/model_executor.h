@@ -17,10 +17,11 @@ namespace rose {
 
 class ModelExecutor : public Executor {
  public:
-  // A KV cache of `pages` by group. `model` must be bound to weights of `ops`; both outlive the
-  // result. kUnavailable if there is no memory.
+  // A KV cache of `pages` by group, and a host tier unless `host_pages` is empty. `model` must be
+  // bound to weights of `ops`; both outlive the result. kUnavailable if there is no memory.
   static Result<std::unique_ptr<ModelExecutor>> Create(const Model& model, OpSet& ops,
-                                                       const std::vector<int64_t>& pages);
+                                                       const std::vector<int64_t>& pages,
+                                                       const std::vector<int64_t>& host_pages = {});
 
   const ExecutorInfo& info() const override { return info_; }
   // Only remembers the plan: all work is done in Wait.
@@ -40,7 +41,7 @@ class ModelExecutor : public Executor {
   const Model& model_;
   OpSet& ops_;
   ExecutorInfo info_;
-  KvCache kv_;
+  KvCache kv_, host_kv_;
   const StepPlan* plan_ = nullptr;
   Sampler sampler_;
   // Inputs of the step that runs.

@@ -13,7 +13,9 @@ std::vector<PageGroup> GroupsOf(const ExecutorInfo& info) {
   ROSE_CHECK_EQ(info.kv.groups.size(), info.pages.size());
   std::vector<PageGroup> groups;
   for (size_t g = 0; g < info.pages.size(); ++g) {
-    groups.push_back({.window = info.kv.groups[g].window, .pages = info.pages[g]});
+    groups.push_back({.window = info.kv.groups[g].window,
+                      .pages = info.pages[g],
+                      .host_pages = info.host_pages.empty() ? 0 : info.host_pages[g]});
   }
   return groups;
 }
@@ -79,7 +81,6 @@ void StepLoop::Step() {
              " waiting=", waiting_.size(), " pages used=", kv_.used_pages());
   executor_.Submit(plan_);
   StepResult result = executor_.Wait();
-  kv_.Copied();
   Settle(std::move(result));
   ++totals_.steps;
   if (idle()) ROSE_CHECK_EQ(kv_.used_pages(), 0);
@@ -158,10 +159,6 @@ void StepLoop::FindCached(Sequence& seq) const {
   // Logprobs of a prompt come from rows, so all must be computed.
   if (seq.request.prompt_logprobs >= 0) return;
   seq.match = kv_.Find(seq.request.cache_salt, std::span(seq.tokens).first(seq.known - 1));
-  // The copy of a part needs its source and a page; where these are short, whole pages do.
-  for (int64_t g = 0; g < std::ssize(kv_.groups()) && seq.match.part != nullptr; ++g) {
-    if (kv_.available(g) - kv_.ReuseCost(seq.match, g) < 1) seq.match.DropPart();
-  }
 }
 
 // Sends the youngest back to wait. What it said stays said: its tokens are computed anew, as a
@@ -188,12 +185,12 @@ void StepLoop::Admit() {
   totals_.prompt_tokens += seq.prompt_tokens;
   totals_.prefix_queries += seq.prompt_tokens;
   totals_.prefix_hits += seq.cached;
+  totals_.prefix_host_hits += seq.pages.host_tokens;
   const auto waited = std::chrono::steady_clock::now() - seq.request.submitted;
   seq.queued_ms = std::chrono::duration<double, std::milli>(waited).count();
 }
 
 void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
-  plan_.copies.clear();
   plan_.seqs.clear();
   planned_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -201,12 +198,12 @@ void StepLoop::BuildPlan(const std::vector<int64_t>& rows) {
     plan_.seqs.push_back(PlanSequence(*running_[i], rows[i]));
     planned_.push_back(running_[i].get());
   }
+  kv_.TakeCopies(plan_.copies);
 }
 
 SeqPlan StepLoop::PlanSequence(Sequence& seq, int64_t rows) {
   const int64_t end = seq.computed + rows;
   kv_.Cover(seq.pages, end);
-  kv_.AddCopies(seq.pages, plan_.copies);
   const int64_t drafted = std::max<int64_t>(0, end - seq.known);
   seq.draft.resize(drafted);
   seq.tokens.insert(seq.tokens.end(), seq.draft.begin(), seq.draft.end());
@@ -325,6 +322,10 @@ EngineStats StepLoop::stats() const {
   stats.pages_total = kv_.total_pages();
   stats.pages_used = kv_.used_pages();
   stats.pages_cached = kv_.cached_pages();
+  stats.host_pages_total = kv_.host_pages();
+  stats.host_pages_used = kv_.host_pages_used();
+  stats.pages_swapped_out = kv_.swapped_out();
+  stats.pages_swapped_in = kv_.swapped_in();
   return stats;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace rose {
 
@@ -36,20 +37,34 @@ Result<KvCache> HostKvMemory::Allocate(const KvLayout& layout, const std::vector
   return cache;
 }
 
-void CopyHostPages(KvCache& cache, std::span<const PageCopy> copies) {
+namespace {
+
+void CopyTensorPage(const Tensor& from, Tensor& to, const PageCopy& copy) {
+  ROSE_CHECK(copy.from >= 0 && copy.from < from.dim(0), "page ", copy.from, " of ", from.dim(0));
+  ROSE_CHECK(copy.to >= 0 && copy.to < to.dim(0), "page ", copy.to, " of ", to.dim(0));
+  const int64_t bytes = to.dim(1) * to.dim(2) * to.dim(3) * ElementBytes(to.dtype());
+  std::memcpy(static_cast<std::byte*>(to.raw()) + copy.to * bytes,
+              static_cast<const std::byte*>(from.raw()) + copy.from * bytes,
+              static_cast<size_t>(bytes));
+}
+
+void CopyAll(KvCache& from, KvCache& to, std::span<const PageCopy> copies) {
   for (const PageCopy& copy : copies) {
-    for (KvLayer& layer : cache.layers) {
-      if (layer.group != copy.group) continue;
-      for (Tensor* tensor : {&layer.keys, &layer.values}) {
-        ROSE_CHECK(copy.from < tensor->dim(0) && copy.to < tensor->dim(0), "page ", copy.from,
-                   " to ", copy.to, " of ", tensor->dim(0));
-        const int64_t bytes =
-            tensor->dim(1) * tensor->dim(2) * tensor->dim(3) * ElementBytes(tensor->dtype());
-        auto* base = static_cast<std::byte*>(tensor->raw());
-        std::memcpy(base + copy.to * bytes, base + copy.from * bytes, static_cast<size_t>(bytes));
-      }
+    ROSE_CHECK(from.layers.size() == to.layers.size(), "there is no host tier");
+    for (size_t layer = 0; layer < to.layers.size(); ++layer) {
+      if (to.layers[layer].group != copy.group) continue;
+      CopyTensorPage(from.layers[layer].keys, to.layers[layer].keys, copy);
+      CopyTensorPage(from.layers[layer].values, to.layers[layer].values, copy);
     }
   }
+}
+
+}  // namespace
+
+void CopyHostPages(KvCache& cache, KvCache& host, const PageCopies& copies) {
+  CopyAll(cache, host, copies.to_host);
+  CopyAll(host, cache, copies.to_device);
+  CopyAll(cache, cache, copies.within);
 }
 
 }  // namespace rose

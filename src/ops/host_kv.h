@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -25,7 +24,7 @@ class HostKvMemory {
   std::vector<std::unique_ptr<void, Free>> blocks_;
 };
 
-// OpSet::CopyPages in host memory.
-void CopyHostPages(KvCache& cache, std::span<const PageCopy> copies);
+// OpSet::CopyPages where both tiers are in host memory.
+void CopyHostPages(KvCache& cache, KvCache& host, const PageCopies& copies);
 
 }  // namespace rose

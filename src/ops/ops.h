@@ -63,8 +63,14 @@ class OpSet {
   // Memory for `pages[g]` pages of every group g, zero-filled. kUnavailable if it does not fit.
   virtual Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) = 0;
 
-  // Copies pages of the cache, K and V of all layers of their group.
-  virtual void CopyPages(KvCache& cache, std::span<const PageCopy> copies) = 0;
+  // The same in memory of the host, for pages that leave the device for a while: page-locked where
+  // a device copies from it. Elements are those of AllocateKv's cache.
+  virtual Result<KvCache> AllocateHostKv(const KvLayout& layout,
+                                         const std::vector<int64_t>& pages) = 0;
+
+  // Copies pages between and within a cache and its host tier, K and V of all layers of their
+  // group, in the order that PageCopies says. `host` may be empty if nothing goes there.
+  virtual void CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) = 0;
 
   // Starts a step: forgets the activations of the step before.
   virtual void BeginStep() = 0;

@@ -40,7 +40,7 @@ struct SeqPlan {
 };
 
 struct StepPlan {
-  std::vector<PageCopy> copies;  // made before anything is computed
+  PageCopies copies;  // made before anything is computed
   std::vector<SeqPlan> seqs;
 };
 

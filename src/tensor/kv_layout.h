@@ -34,6 +34,21 @@ struct PageCopy {
   int32_t from = 0, to = 0;
 };
 
+// Copies of a step between the KV cache and its host tier, made in this order. Those of one kind
+// do not depend on each other.
+struct PageCopies {
+  std::vector<PageCopy> to_host;    // from a page of the device to one of the host
+  std::vector<PageCopy> to_device;  // and back
+  std::vector<PageCopy> within;     // from one page of the device to another
+
+  bool empty() const { return to_host.empty() && to_device.empty() && within.empty(); }
+  void clear() {
+    to_host.clear();
+    to_device.clear();
+    within.clear();
+  }
+};
+
 // One layer's keys and values, as an op sees them.
 struct KvLayer {
   int group = 0;

@@ -42,13 +42,12 @@ class Ledger {
       before.push_back(kv.available(g) - kv.ReuseCost(match, g));
     seq.computed = kv.Reuse(seq.pages, match);
     for (size_t g = 0; g < slots_.size(); ++g) EXPECT_EQ(kv.available(g), before[g]);
-    std::vector<PageCopy> copies;
+    PageCopies copies;
     kv.Cover(seq.pages, seq.computed + 1);
-    kv.AddCopies(seq.pages, copies);
-    for (const PageCopy& copy : copies)
+    kv.TakeCopies(copies);
+    for (const PageCopy& copy : copies.within)
       std::copy_n(&slots_[copy.group][copy.from * kPage], kPage,
                   &slots_[copy.group][copy.to * kPage]);
-    kv.Copied();
     return true;
   }
 

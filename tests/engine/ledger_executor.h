@@ -48,12 +48,15 @@ class LedgerExecutor : public Executor {
   static constexpr int64_t kWindow = 128;
   static constexpr int64_t kVocab = 50;
 
-  LedgerExecutor(int64_t sliding_pages, int64_t full_pages) {
+  LedgerExecutor(int64_t sliding_pages, int64_t full_pages, int64_t host_sliding = 0,
+                 int64_t host_full = 0) {
     info_.vocab = kVocab;
     info_.max_positions = 4096;
     info_.kv.groups = {{.window = kWindow, .layers = {0}}, {.window = 0, .layers = {1}}};
     info_.pages = {sliding_pages, full_pages};
+    info_.host_pages = {host_sliding, host_full};
     for (int64_t pages : info_.pages) cells_.emplace_back(pages * KvLayout::kPageSize);
+    for (int64_t pages : info_.host_pages) host_cells_.emplace_back(pages * KvLayout::kPageSize);
   }
 
   // Called at the start of every step, before anything is computed.
@@ -77,7 +80,7 @@ class LedgerExecutor : public Executor {
 
   StepResult Wait() override {
     if (on_step) on_step(*plan_);
-    for (const PageCopy& copy : plan_->copies) Copy(copy);
+    Copy(plan_->copies);
     std::set<std::pair<int, int32_t>> written;
     for (const SeqPlan& seq : plan_->seqs) Write(seq, written);
     for (const SeqPlan& seq : plan_->seqs) CheckOthersReadOnly(seq, written);
@@ -96,6 +99,7 @@ class LedgerExecutor : public Executor {
     int64_t position = -1;
     int32_t token = -1;
   };
+  using Memory = std::vector<std::vector<Cell>>;  // [group][page * kPageSize + slot]
 
   Cell& At(const SeqPlan& seq, int group, int64_t position) {
     const auto& table = seq.pages[group];
@@ -106,9 +110,27 @@ class LedgerExecutor : public Executor {
     return cells_[group][table[index] * KvLayout::kPageSize + position % KvLayout::kPageSize];
   }
 
-  void Copy(const PageCopy& copy) {
-    std::copy_n(&cells_[copy.group][copy.from * KvLayout::kPageSize], KvLayout::kPageSize,
-                &cells_[copy.group][copy.to * KvLayout::kPageSize]);
+  // Copies of one kind may be made in any order, so none may write what another reads or writes.
+  void Copy(const PageCopies& copies) {
+    CopyAll(copies.to_host, cells_, host_cells_);
+    CopyAll(copies.to_device, host_cells_, cells_);
+    CopyAll(copies.within, cells_, cells_);
+  }
+
+  static void CopyAll(const std::vector<PageCopy>& copies, const Memory& from, Memory& to) {
+    constexpr int64_t kPage = KvLayout::kPageSize;
+    std::set<std::pair<int64_t, int32_t>> written;
+    for (const PageCopy& copy : copies) {
+      ROSE_CHECK((written.insert({copy.group, copy.to}).second), "page ", copy.to, " twice");
+    }
+    for (const PageCopy& copy : copies) {
+      const std::vector<Cell>& source = from[copy.group];
+      std::vector<Cell>& target = to[copy.group];
+      ROSE_CHECK(copy.from >= 0 && copy.from < std::ssize(source) / kPage, "page ", copy.from);
+      ROSE_CHECK(copy.to >= 0 && copy.to < std::ssize(target) / kPage, "page ", copy.to);
+      ROSE_CHECK(&from != &to || !written.contains({copy.group, copy.from}), "page ", copy.from);
+      std::copy_n(&source[copy.from * kPage], kPage, &target[copy.to * kPage]);
+    }
   }
 
   // A page that a step writes to is in one table only.
@@ -167,7 +189,7 @@ class LedgerExecutor : public Executor {
   }
 
   ExecutorInfo info_;
-  std::vector<std::vector<Cell>> cells_;  // [group][page * kPageSize + slot]
+  Memory cells_, host_cells_;
   const StepPlan* plan_ = nullptr;
 };
 

@@ -77,13 +77,16 @@ void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
 }
 
 // Must: the same tokens whatever the batch, the chunks, the drafts, and with pages nearly
-// exhausted.
+// exhausted, with and without a host tier to swap to.
 TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
   int64_t preemptions = 0, accepted = 0, rejected = 0, hits = 0, evictions = 0;
+  int64_t swapped_out = 0, swapped_in = 0, host_hits = 0;
   for (uint64_t seed = 1; seed <= 240; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    LedgerExecutor executor(3 + random() % 20, 7 + random() % 20);
+    const int64_t host = seed % 4 < 2 ? 0 : 30;
+    LedgerExecutor executor(3 + random() % 20, 7 + random() % 20, random() % (host + 1),
+                            random() % (2 * host + 1));
     SchedulerLimits limits;
     limits.max_step_tokens = 1 + random() % 200;
     limits.prefill_chunk = 1 + random() % limits.max_step_tokens;
@@ -99,7 +102,17 @@ TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
     evictions += loop.stats().prefix_hits > 0 && loop.stats().pages_cached < 20;
     accepted += decoder.accepted();
     rejected += decoder.rejected();
+    swapped_out += loop.stats().pages_swapped_out;
+    swapped_in += loop.stats().pages_swapped_in;
+    host_hits += loop.stats().prefix_host_hits;
+    ASSERT_LE(loop.stats().host_pages_used, loop.stats().host_pages_total);
+    if (host == 0) {
+      ASSERT_EQ(loop.stats().pages_swapped_out, 0);
+    }
   }
+  EXPECT_GT(swapped_out, 1000);
+  EXPECT_GT(swapped_in, 100);
+  EXPECT_GT(host_hits, 5'000);
   EXPECT_GT(preemptions, 20);
   EXPECT_GT(hits, 10'000);
   EXPECT_GT(evictions, 10);

@@ -21,8 +21,12 @@ class CpuOps : public OpSet {
   // cpu_ops.cc
   Result<Weight> Adopt(const Weight& host) override;
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
-  void CopyPages(KvCache& cache, std::span<const PageCopy> copies) override {
-    CopyHostPages(cache, copies);
+  Result<KvCache> AllocateHostKv(const KvLayout& layout,
+                                 const std::vector<int64_t>& pages) override {
+    return AllocateKv(layout, pages);
+  }
+  void CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) override {
+    CopyHostPages(cache, host, copies);
   }
   void BeginStep() override;
 
