@@ -27,7 +27,9 @@ void WritePart(JsonWriter& json, const ResponseItem& item, bool blank) {
 void WriteUsage(JsonWriter& json, const ResponseUsage& usage) {
   json.BeginObject().Key("input_tokens").Integer(usage.input_tokens);
   json.Key("input_tokens_details").BeginObject();
-  json.Key("cached_tokens").Integer(usage.cached_tokens).EndObject();
+  json.Key("cached_tokens").Integer(usage.cached_tokens);
+  // What OpenAI charges extra. Its types declare the number as always there.
+  json.Key("cache_write_tokens").Integer(0).EndObject();
   json.Key("output_tokens").Integer(usage.output_tokens);
   json.Key("output_tokens_details").BeginObject();
   json.Key("reasoning_tokens").Integer(usage.reasoning_tokens).EndObject();

@@ -54,7 +54,7 @@ TEST(ResponsesAnswer, TheBodyHasEveryField) {
              "\U0001F999",
              R"(.","annotations":[],"logprobs":[]}],"status":"completed"}],)"
              R"("usage":{"input_tokens":)",
-             prompt, R"(,"input_tokens_details":{"cached_tokens":0},"output_tokens":45,)",
+             prompt, R"(,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":45,)",
              R"("output_tokens_details":{"reasoning_tokens":5},"total_tokens":)", prompt + 45,
              "}}"));
 }
@@ -204,7 +204,7 @@ TEST(Case058, UsageIsReal) {
   answer.Push(0, event, events);
   EXPECT_EQ(
       Text(*ParseJson(answer.Body()), "usage"),
-      StrCat(R"({"input_tokens":)", prompt, R"(,"input_tokens_details":{"cached_tokens":64},)",
+      StrCat(R"({"input_tokens":)", prompt, R"(,"input_tokens_details":{"cached_tokens":64,"cache_write_tokens":0},)",
              R"("output_tokens":45,"output_tokens_details":{"reasoning_tokens":5},)",
              R"("total_tokens":)", prompt + 45, "}"));
 }

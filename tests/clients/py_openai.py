@@ -5,7 +5,9 @@ from typing import Literal
 
 import openai
 from openai import AsyncOpenAI, OpenAI
-from pydantic import BaseModel
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
 from scenarios import BASE_URL, MODEL, run, scenario
 
 client = OpenAI(base_url=BASE_URL, api_key="none", max_retries=0)
@@ -229,6 +231,23 @@ def errors_are_typed():
             assert error.code is None or isinstance(error.code, str)
         else:
             raise AssertionError(f"no {kind.__name__}")
+
+
+@scenario
+def what_is_declared_is_there():
+    """The package reads leniently; its own types, taken at their word, find a field that is missing or of another type."""
+    for more in ({}, {"n": 2, "logprobs": True, "top_logprobs": 2}, {"tools": TOOLS, "tool_choice": "required"}, {"max_tokens": 4}):
+        request = {"model": MODEL, "messages": user(ASK), **more}
+        ChatCompletion.model_validate(client.chat.completions.create(**request).to_dict())
+        for chunk in client.chat.completions.create(**request, stream=True, stream_options={"include_usage": True}):
+            ChatCompletionChunk.model_validate(chunk.to_dict())
+    event_type = TypeAdapter(ResponseStreamEvent)
+    for more in ({}, {"tools": FLAT_TOOLS, "tool_choice": "required"}, {"max_output_tokens": 5}, {"background": True},
+                 {"include": ["message.output_text.logprobs"], "top_logprobs": 2, "metadata": {"a": "b"}}):
+        request = {"model": MODEL, "input": ASK, **more}
+        Response.model_validate(client.responses.create(**request).to_dict())
+        for event in client.responses.create(**request, stream=True):
+            event_type.validate_python(event.to_dict())
 
 
 @scenario
