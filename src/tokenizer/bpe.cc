@@ -22,12 +22,6 @@ int32_t Smallest(const int32_t* keys, int64_t count) {
   return std::min(std::min(a[0], a[1]), std::min(a[2], a[3]));
 }
 
-// The index of the two bytes at `pos` in tables of pairs.
-uint32_t PairAt(std::string_view bytes, int64_t pos) {
-  return static_cast<uint32_t>(static_cast<uint8_t>(bytes[pos])) << 8 |
-         static_cast<uint8_t>(bytes[pos + 1]);
-}
-
 }  // namespace
 
 MergeTable::MergeTable(int64_t merges)
@@ -64,11 +58,14 @@ Merger::Merger(const Vocabulary& tokens, const MergeTable* merges)
     const char bytes[] = {static_cast<char>(pair >> 8), static_cast<char>(pair)};
     const int32_t rank = merges ? merges->Rank(byte_ids_[pair >> 8], byte_ids_[pair & 255])
                                 : tokens.Find({bytes, 2});
-    if (rank >= 0) byte_pairs_[pair] = rank << kUnitBits;
+    if (rank < 0) continue;
+    byte_pairs_[pair] = rank << kUnitBits;
+    joined_bytes_.set(pair);
   }
   for (int32_t id = 0; id < tokens.ids(); ++id) {
     const std::string_view token = tokens.Bytes(id);
-    for (int64_t pos = 0; pos + 1 < std::ssize(token); ++pos) open_bytes_.set(PairAt(token, pos));
+    for (int64_t pos = 0; pos + 1 < std::ssize(token); ++pos)
+      open_bytes_.set(PairAt(token.data(), pos));
   }
   LookAtChars();
 }
@@ -86,12 +83,24 @@ int32_t Merger::KeyOf(const Units& units, int left, int right, int stop) const {
   return rank < 0 ? kNoKey : rank << kUnitBits | left;
 }
 
-int64_t Merger::AppendUnits(Units& units, std::vector<int32_t>& ids) const {
-  const int count = units.count;
-  if (count == 1) {
-    ids.push_back(units.token[0]);
-    return 0;
+// Looks up the pairs of `units`, and merges them if there is anything to merge.
+void Merger::AppendUnits(Units& units, IdWriter& out) const {
+  int32_t lowest = kNoKey;
+  for (int unit = 0; unit + 1 < units.count; ++unit) {
+    const int begin = units.begin[unit];
+    const bool is_bytes = units.begin[unit + 2] - begin == 2;
+    const int32_t key = is_bytes ? byte_pairs_[PairAt(units.bytes, begin)] | unit
+                                 : KeyOf(units, unit, unit + 1, unit + 2);
+    units.keys[unit] = key;
+    lowest = std::min(lowest, key);
   }
+  out.looked_up += units.count - 1;
+  if (lowest < kNoKey) return MergeUnits(units, out);
+  for (int unit = 0; unit < units.count; ++unit) out.Add(units.token[unit]);
+}
+
+void Merger::MergeUnits(Units& units, IdWriter& out) const {
+  const int count = units.count;
   const int64_t padded = std::max(count - 1 + 7, 8) & -8;
   for (int unit = count - 1; unit < padded; ++unit) units.keys[unit] = kNoKey;
   std::array<uint8_t, kMostUnits + 1> next, previous;
@@ -99,8 +108,7 @@ int64_t Merger::AppendUnits(Units& units, std::vector<int32_t>& ids) const {
     next[unit] = static_cast<uint8_t>(unit + 1);
     previous[unit] = static_cast<uint8_t>(unit - 1);
   }
-  int64_t looked_up = count - 1;
-  for (int32_t best; (best = Smallest(units.keys.data(), padded)) < kNoKey; looked_up += 2) {
+  for (int32_t best; (best = Smallest(units.keys.data(), padded)) < kNoKey; out.looked_up += 2) {
     const int unit = best & (kMostUnits - 1);
     const int right = next[unit];
     const int stop = next[right];
@@ -114,47 +122,39 @@ int64_t Merger::AppendUnits(Units& units, std::vector<int32_t>& ids) const {
       units.keys[left] = KeyOf(units, left, unit, stop);
     }
   }
-  for (int unit = 0; unit < count; unit = next[unit]) ids.push_back(units.token[unit]);
-  return looked_up;
+  for (int unit = 0; unit < count; unit = next[unit]) out.Add(units.token[unit]);
 }
 
 // Cuts a long piece between bytes that no token holds both of, as long as there are such.
-int64_t Merger::AppendBytes(std::string_view piece, std::vector<int32_t>& ids) const {
-  int64_t looked_up = 0;
+void Merger::AppendBytes(std::string_view piece, IdWriter& out) const {
   while (std::ssize(piece) > kMostUnits) {
     int cut = kMostUnits;
-    while (cut > 0 && open_bytes_[PairAt(piece, cut - 1)]) --cut;
-    if (cut == 0) return looked_up + AppendLong(piece, ids);
-    looked_up += AppendFewBytes(piece.substr(0, cut), ids);
+    while (cut > 0 && open_bytes_[PairAt(piece.data(), cut - 1)]) --cut;
+    if (cut == 0) return AppendLong(piece, out);
+    AppendFewBytes(piece.substr(0, cut), out);
     piece.remove_prefix(cut);
   }
-  return looked_up + AppendFewBytes(piece, ids);
+  AppendFewBytes(piece, out);
 }
 
-int64_t Merger::AppendFewBytes(std::string_view piece, std::vector<int32_t>& ids) const {
+void Merger::AppendFewBytes(std::string_view piece, IdWriter& out) const {
   Units units;
-  const auto size = static_cast<int>(piece.size());
-  int32_t lowest = kNoKey;
-  for (int unit = 0; unit + 1 < size; ++unit) {
-    units.keys[unit] = byte_pairs_[PairAt(piece, unit)] | unit;
-    lowest = std::min(lowest, units.keys[unit]);
-  }
-  if (lowest == kNoKey) {
-    for (const char c : piece) ids.push_back(byte_ids_[static_cast<uint8_t>(c)]);
-    return size - 1;
-  }
-  std::memcpy(units.bytes.data(), piece.data(), piece.size());
-  for (int unit = 0; unit < size; ++unit) {
+  units.bytes = piece.data();
+  units.count = static_cast<int>(piece.size());
+  for (int unit = 0; unit < units.count; ++unit) {
     units.begin[unit] = static_cast<uint16_t>(unit);
     units.token[unit] = byte_ids_[static_cast<uint8_t>(piece[unit])];
   }
-  units.count = size;
-  units.begin[size] = static_cast<uint16_t>(size);
-  return AppendUnits(units, ids);
+  units.begin[units.count] = static_cast<uint16_t>(units.count);
+  AppendUnits(units, out);
 }
 
-int64_t Merger::Append(std::string_view piece, std::vector<int32_t>& ids) const {
-  return IsAscii(piece) ? AppendBytes(piece, ids) : AppendChars(piece, ids);
+void Merger::Append(std::string_view piece, IdWriter& out) const {
+  if (IsAscii(piece)) {
+    AppendBytes(piece, out);
+  } else {
+    AppendChars(piece, out);
+  }
 }
 
 }  // namespace rose

@@ -37,6 +37,14 @@ class MergeTable {
   std::vector<int32_t> joined_;  // [ranks]
 };
 
+// Where ids are written, one after the other, into memory with room for one a byte that is merged.
+struct IdWriter {
+  int32_t* end = nullptr;  // after what is written
+  int64_t looked_up = 0;   // pairs, which measures the work
+
+  void Add(int32_t id) { *end++ = id; }
+};
+
 // Merges pieces by the rules of one vocabulary. Thread-safe: nothing changes after construction.
 class Merger {
  public:
@@ -44,10 +52,12 @@ class Merger {
   // joined bytes.
   Merger(const Vocabulary& tokens, const MergeTable* merges);
 
-  // Appends the ids of `piece`, not looking whether it is one token as a whole. Returns the number
-  // of pairs that were looked up, which measures the work: about three a byte, and never more than
-  // some twenty.
-  int64_t Append(std::string_view piece, std::vector<int32_t>& ids) const;
+  // What must be readable after a piece, in bytes.
+  static constexpr int64_t kReadAhead = 8;
+  // Writes the ids of `piece`, not looking whether it is one token as a whole. What follows it in
+  // memory is read, but does not count. Looks up about three pairs a byte, and never more than some
+  // twenty.
+  void Append(std::string_view piece, IdWriter& out) const;
 
  private:
   // A short piece has at most 64 units. Ranks are kept above the number of the pair's left unit, so
@@ -56,49 +66,66 @@ class Merger {
   static constexpr int kMostUnits = 1 << kUnitBits;
   static constexpr int32_t kNoKey = 0x7FFFFFFF & -kMostUnits;
 
-  // What tokens do with a character; see bpe_chars.cc. Masks have a bit for every class of
+  // What tokens do with a character; see bpe_char_rules.cc. Masks have a bit for every class of
   // characters that may come next.
   struct CharEntry {
-    uint64_t open = 0;  // a token may have this character and the next
-    uint64_t cut = 0;   // and begin or end within a character
-    int32_t id = -1;    // the character's token, if merging may start from it
+    uint64_t open = 0;        // a token may have this character and the next
+    uint64_t spell_this = 0;  // in bytes, if that is the next
+    uint64_t spell_next = 0;  // after this character
+    int32_t id = -1;          // its token, if merging may start from it
+    bool operator==(const CharEntry&) const = default;
   };
-  static constexpr int64_t kChars = 0x10000;
+  struct Border {
+    uint64_t open = 0, spell_next = 0;
+  };
+  // Those beyond the Basic Multilingual Plane share the entries of their last byte.
+  static constexpr uint32_t kBmp = 0x10000, kChars = kBmp + 64;
+  static uint32_t IndexOf(uint32_t code_point) {
+    return code_point < kBmp ? code_point : kBmp + (code_point & 0x3F);
+  }
   static uint64_t MaskOf(uint32_t code_point) {
-    return uint64_t{1} << (code_point * 0x9E3779B1u >> 26);
+    const uint32_t key = code_point < kBmp ? code_point : kBmp + (code_point >> 12);
+    return uint64_t{1} << (key * 0x9E3779B1u >> 26);
   }
 
   struct Units;
+  struct Part;
   struct Node;
   struct Long;
 
   void LookAtChars();
   void LookAtToken(std::string_view token, int32_t rank, const std::vector<int32_t>& last);
-  void LookAtCutToken(std::string_view token);
-  void OpenAfter(std::string_view bytes, uint64_t mask);
+  void OpenAfter(std::string_view before, const Border& border, int32_t rank,
+                 const std::vector<int32_t>& last);
   int32_t LastRankAlone(std::string_view bytes) const;
   int32_t Rank(std::string_view joined, int32_t left, int32_t right) const {
     return merges_ ? merges_->Rank(left, right) : tokens_.Find(joined);
   }
   int32_t Joined(int32_t rank) const { return merges_ ? merges_->Joined(rank) : rank; }
+  const CharEntry& EntryOf(uint32_t code_point) const {
+    return chars_[char_places_[IndexOf(code_point)]];
+  }
 
-  int64_t AppendBytes(std::string_view piece, std::vector<int32_t>& ids) const;
-  int64_t AppendFewBytes(std::string_view piece, std::vector<int32_t>& ids) const;
-  int64_t AppendChars(std::string_view piece, std::vector<int32_t>& ids) const;
-  int64_t AppendPart(std::string_view part, Units& units, std::vector<int32_t>& ids) const;
-  int64_t AppendUnits(Units& units, std::vector<int32_t>& ids) const;
+  void AppendBytes(std::string_view piece, IdWriter& out) const;
+  void AppendFewBytes(std::string_view piece, IdWriter& out) const;
+  void AppendChars(std::string_view piece, IdWriter& out) const;
+  void AppendSpelled(std::string_view character, IdWriter& out) const;
+  void AppendUnits(Units& units, IdWriter& out) const;
+  void MergeUnits(Units& units, IdWriter& out) const;
   int32_t KeyOf(const Units& units, int left, int right, int stop) const;
-  int64_t AppendLong(std::string_view piece, std::vector<int32_t>& ids) const;
-  int64_t AppendByHeap(std::string_view piece, std::vector<int32_t>& ids) const;
-  int64_t AppendByWindows(std::string_view piece, std::vector<int32_t>& ids) const;
+  void AppendLong(std::string_view piece, IdWriter& out) const;
+  void AppendByHeap(std::string_view piece, IdWriter& out) const;
+  void AppendByWindows(std::string_view piece, IdWriter& out) const;
   bool StayApart(int32_t left, int32_t right) const;
 
   const Vocabulary& tokens_;
   const MergeTable* merges_;
   std::array<int32_t, 256> byte_ids_;
-  std::vector<int32_t> byte_pairs_;  // [first byte * 256 + second] -> key for unit 0, or kNoKey
-  std::bitset<1 << 16> open_bytes_;  // the same index: whether any token has these neighbours
-  std::vector<CharEntry> chars_;     // [code points below 0x10000]
+  std::vector<int32_t> byte_pairs_;    // [first byte * 256 + second] -> key for unit 0, or kNoKey
+  std::bitset<1 << 16> joined_bytes_;  // the same index: whether there is a key
+  std::bitset<1 << 16> open_bytes_;    // the same index: whether any token has these neighbours
+  std::vector<uint16_t> char_places_;  // [kChars] -> place in chars_
+  std::vector<CharEntry> chars_;       // the first is that of all which no token joins
 };
 
 }  // namespace rose

@@ -87,26 +87,29 @@ struct Merger::Long {
   }
 };
 
-int64_t Merger::AppendByHeap(std::string_view piece, std::vector<int32_t>& ids) const {
+void Merger::AppendByHeap(std::string_view piece, IdWriter& out) const {
   Long merge{*this, piece, {}, {}};
   merge.Run();
   for (uint32_t at = 0; at < merge.nodes.size(); at = merge.nodes[at].end) {
-    ids.push_back(merge.nodes[at].id);
+    out.Add(merge.nodes[at].id);
   }
-  return merge.looked_up;
+  out.looked_up += merge.looked_up;
 }
 
 // Whether `left right`, merged on their own, stay the two tokens.
 bool Merger::StayApart(int32_t left, int32_t right) const {
   std::string bytes(tokens_.Bytes(left));
   bytes += tokens_.Bytes(right);
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids(bytes.size());
+  IdWriter out{ids.data()};
   if (std::ssize(bytes) <= kMostUnits) {
-    AppendBytes(bytes, ids);
+    const size_t size = bytes.size();
+    bytes.append(kReadAhead, '\0');
+    AppendFewBytes(std::string_view(bytes).substr(0, size), out);
   } else {
-    AppendByHeap(bytes, ids);
+    AppendByHeap(bytes, out);
   }
-  return ids.size() == 2 && ids[0] == left && ids[1] == right;
+  return out.end == &ids[2] && ids[0] == left && ids[1] == right;
 }
 
 // Merges a piece window by window, in memory that stays in the cache and in time proportional to
@@ -123,43 +126,39 @@ bool Merger::StayApart(int32_t left, int32_t right) const {
 //
 // So a window may start with any token of what is merged already, if its first token stays apart
 // from the token before it. Where no reach gives such a window, the piece is merged as a whole.
-int64_t Merger::AppendByWindows(std::string_view piece, std::vector<int32_t>& ids) const {
+void Merger::AppendByWindows(std::string_view piece, IdWriter& out) const {
   const auto size = static_cast<int64_t>(piece.size());
-  const size_t first = ids.size();
-  std::vector<int32_t> fresh;
-  int64_t looked_up = 0;
+  int32_t* const first = out.end;
+  std::vector<int32_t> fresh(kWindow + kReaches.back() + tokens_.longest());
   for (int64_t done = 0; done < size;) {
     const int64_t stop = std::min(done + kWindow, size);
     bool clean = false;
     for (size_t i = 0; i < kReaches.size() && !clean; ++i) {
-      size_t kept = ids.size();
+      int32_t* kept = out.end;
       int64_t start = done;
       while (kept > first && done - start < kReaches[i]) {
-        start -= static_cast<int64_t>(tokens_.Bytes(ids[--kept]).size());
+        start -= static_cast<int64_t>(tokens_.Bytes(*--kept).size());
       }
-      fresh.clear();
-      looked_up += AppendByHeap(piece.substr(start, stop - start), fresh);
-      clean = kept == first || StayApart(ids[kept - 1], fresh[0]);
-      if (clean) ids.resize(kept);
+      IdWriter some{fresh.data()};
+      AppendByHeap(piece.substr(start, stop - start), some);
+      out.looked_up += some.looked_up;
+      clean = kept == first || StayApart(kept[-1], fresh[0]);
+      if (clean) out.end = std::copy(fresh.data(), some.end, kept);
     }
     if (!clean) {
-      ids.resize(first);
-      return looked_up + AppendByHeap(piece, ids);
+      out.end = first;
+      return AppendByHeap(piece, out);
     }
-    ids.insert(ids.end(), fresh.begin(), fresh.end());
     done = stop;
   }
-  return looked_up;
 }
 
-int64_t Merger::AppendLong(std::string_view piece, std::vector<int32_t>& ids) const {
+void Merger::AppendLong(std::string_view piece, IdWriter& out) const {
   const auto size = static_cast<int64_t>(piece.size());
-  if (size <= 2 * kWindow) return AppendByHeap(piece, ids);
-  int64_t looked_up = 0;
+  if (size <= 2 * kWindow) return AppendByHeap(piece, out);
   for (int64_t pos = 0; pos < size; pos += kLongestPart) {
-    looked_up += AppendByWindows(piece.substr(pos, kLongestPart), ids);
+    AppendByWindows(piece.substr(pos, kLongestPart), out);
   }
-  return looked_up;
 }
 
 }  // namespace rose

@@ -101,35 +101,45 @@ void BpeTokenizer::AppendText(std::string_view text, std::vector<int32_t>& ids) 
   struct Piece {
     std::string_view bytes;
     Vocabulary::Key key;
+    bool may_be_whole;
   };
   std::array<Piece, 32> block;
   const auto size = static_cast<int64_t>(text.size());
   for (int64_t pos = 0; pos < size;) {
+    const int64_t begin = pos;
     size_t pieces = 0;
     for (; pieces < block.size() && pos < size; ++pieces) {
       const int64_t end = O200kPieceEnd(text, pos);
       const int64_t length = end - pos;
       Piece& piece = block[pieces];
       piece.bytes = text.substr(pos, length);
-      if (length <= 8 && size - pos >= 8) {
-        piece.key = Vocabulary::ShortKey(&text[pos], length);
-      } else if (length <= parts_.tokens.longest()) {
-        piece.key = Vocabulary::KeyOf(piece.bytes);
-      } else {
-        piece.key = {};
+      piece.may_be_whole = parts_.whole_pieces && length <= parts_.tokens.longest();
+      if (piece.may_be_whole) {
+        const bool is_short = length <= 8 && size - pos >= 8;
+        piece.key =
+            is_short ? Vocabulary::ShortKey(&text[pos], length) : Vocabulary::KeyOf(piece.bytes);
+        piece.may_be_whole = parts_.tokens.Prefetch(piece.key);
       }
-      parts_.tokens.Prefetch(piece.key);
       pos = end;
     }
+    // Room for an id a byte, and back to what there is.
+    const size_t before = ids.size();
+    ids.resize(before + static_cast<size_t>(pos - begin));
+    IdWriter out{&ids[before]};
     for (size_t i = 0; i < pieces; ++i) {
-      const int32_t whole =
-          parts_.whole_pieces ? parts_.tokens.Find(block[i].key, block[i].bytes) : -1;
+      const auto [bytes, key, may_be_whole] = block[i];
+      const int32_t whole = may_be_whole ? parts_.tokens.Find(key, bytes) : -1;
       if (whole >= 0) {
-        ids.push_back(whole);
+        out.Add(whole);
+      } else if (bytes.data() + bytes.size() + Merger::kReadAhead <= text.data() + size) {
+        merger_.Append(bytes, out);
       } else {
-        merger_.Append(block[i].bytes, ids);
+        std::string last(bytes);
+        last.append(Merger::kReadAhead, '\0');
+        merger_.Append(std::string_view(last).substr(0, bytes.size()), out);
       }
     }
+    ids.resize(static_cast<size_t>(out.end - ids.data()));
   }
 }
 

@@ -18,7 +18,7 @@
 #include <bit>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "tokenizer/char_at.h"
 #include "tokenizer/unicode_tables.h"
 
 namespace rose {
@@ -40,9 +40,17 @@ constexpr std::array<CharClass, 128> kAsciiClass = [] {
   return classes;
 }();
 
+// The class of what is after the last character.
+constexpr auto kTextEnd = static_cast<CharClass>(8);
+
 struct Char {
   CharClass cls;
-  int length;  // in bytes
+  int length;  // in bytes; 0 at the end of the text
+
+  template <typename... Classes>
+  bool IsOneOf(Classes... classes) const {
+    return (((1u << static_cast<int>(classes)) | ...) >> static_cast<int>(cls) & 1) != 0;
+  }
 };
 
 // A letter run that starts somewhere: where alternatives 1 and 2 end in it, -1 = no match.
@@ -62,11 +70,11 @@ class Scanner {
       case CharClass::kUpper:
       case CharClass::kLower:
       case CharClass::kBoth: {
-        const Word word = WordAt(pos);
+        const Word word = WordAt(pos, first);
         return AfterContraction(word.lower_end >= 0 ? word.lower_end : word.upper_end);
       }
       case CharClass::kNumber:
-        return AfterNumber(pos);
+        return AfterNumber(pos, first);
       case CharClass::kNewline:
         return AfterSpaces(pos);
       case CharClass::kOther:
@@ -76,14 +84,17 @@ class Scanner {
     }
 
     // The first character may stand before a word.
-    const Word word = WordAt(pos + first.length);
+    const int64_t after = pos + first.length;
+    const Char second = At(after);
+    const Word word = WordAt(after, second);
     if (word.lower_end >= 0) return AfterContraction(word.lower_end);
     // Alternative 1 without a character before the word comes before alternative 2 with one.
-    if (first.cls == CharClass::kMark) return AfterContraction(WordAt(pos).lower_end);
+    if (first.cls == CharClass::kMark) return AfterContraction(WordAt(pos, first).lower_end);
     if (word.upper_end >= 0) return AfterContraction(word.upper_end);
 
-    if (first.cls == CharClass::kOther) return AfterSymbols(pos + first.length);
-    if (text_[pos] == ' ' && IsSymbol(pos + 1)) return AfterSymbols(pos + 1);
+    if (first.cls == CharClass::kOther) return AfterSymbols(after, second);
+    const bool is_symbol = second.IsOneOf(CharClass::kOther, CharClass::kMark);
+    if (text_[pos] == ' ' && is_symbol) return AfterSymbols(after, second);
     return AfterSpaces(pos);
   }
 
@@ -109,59 +120,36 @@ class Scanner {
   }
 
   Char At(int64_t pos) const {
-    const auto first = static_cast<uint8_t>(text_[pos]);
-    if (first < 0x80) return {kAsciiClass[first], 1};
-    // Two to four bytes, where the second may be any continuation.
-    if (pos + 3 < size_) {
-      const auto second = static_cast<uint8_t>(text_[pos + 1]);
-      const auto third = static_cast<uint8_t>(text_[pos + 2]);
-      const bool two = (second & 0xC0) == 0x80;
-      if (first >= 0xC2 && first < 0xE0 && two) {
-        return {ClassOf((first & 0x1Fu) << 6 | (second & 0x3Fu)), 2};
-      }
-      if (first > 0xE0 && first < 0xF0 && first != 0xED && two && (third & 0xC0) == 0x80) {
-        return {ClassOf((first & 0x0Fu) << 12 | (second & 0x3Fu) << 6 | (third & 0x3Fu)), 3};
-      }
-      const auto fourth = static_cast<uint8_t>(text_[pos + 3]);
-      if (first > 0xF0 && first < 0xF4 && two && (third & fourth & 0xC0) == 0x80 &&
-          (third | fourth) < 0xC0) {
-        return {ClassOf((first & 0x07u) << 18 | (second & 0x3Fu) << 12 | (third & 0x3Fu) << 6 |
-                        (fourth & 0x3Fu)),
-                4};
-      }
+    if (pos + 4 <= size_) {
+      const auto first = static_cast<uint8_t>(text_[pos]);
+      if (first < 0x80) return {kAsciiClass[first], 1};
+      const CharAtPlace next = CharOfFour(&text_[pos]);
+      if (next.valid) return {ClassOf(next.code_point), next.length};
     }
+    if (pos >= size_) return {kTextEnd, 0};
     const Utf8Char next = DecodeUtf8(text_, pos);
     return {ClassOf(next.code_point), next.length};
   }
 
-  Word WordAt(int64_t start) const {
+  // `next` is the character at `start`, here and below.
+  Word WordAt(int64_t start, Char next) const {
     Word word;
     int64_t pos = start;
-    while (pos < size_) {
-      const Char next = At(pos);
-      if (next.cls == CharClass::kLower) return {.lower_end = AfterLower(pos)};
-      if (next.cls == CharClass::kUpper) {
-        pos += next.length;
-      } else if (next.cls == CharClass::kBoth || next.cls == CharClass::kMark) {
-        pos += next.length;
-        // A* gives characters back until C+ has one: the last one that is in both.
-        word.lower_end = pos;
-      } else {
-        break;
-      }
+    while (next.IsOneOf(CharClass::kUpper, CharClass::kBoth, CharClass::kMark)) {
+      pos += next.length;
+      // A* gives characters back until C+ has one: the last one that is in both.
+      if (next.cls != CharClass::kUpper) word.lower_end = pos;
+      next = At(pos);
     }
+    if (next.cls == CharClass::kLower) return {.lower_end = AfterLower(pos, next)};
     if (pos > start) word.upper_end = pos;
     return word;
   }
 
-  int64_t AfterLower(int64_t pos) const {
-    while (pos < size_) {
-      const Char next = At(pos);
-      if (next.cls != CharClass::kLower && next.cls != CharClass::kBoth &&
-          next.cls != CharClass::kMark) {
-        break;
-      }
+  int64_t AfterLower(int64_t pos, Char next) const {
+    while (next.IsOneOf(CharClass::kLower, CharClass::kBoth, CharClass::kMark)) {
       pos += next.length;
+      next = At(pos);
     }
     return pos;
   }
@@ -187,27 +175,19 @@ class Scanner {
     }
   }
 
-  int64_t AfterNumber(int64_t pos) const {
-    for (int digits = 0; digits < 3 && pos < size_; ++digits) {
-      const Char next = At(pos);
-      if (next.cls != CharClass::kNumber) break;
+  int64_t AfterNumber(int64_t pos, Char next) const {
+    for (int digits = 0; digits < 3 && next.cls == CharClass::kNumber; ++digits) {
       pos += next.length;
+      next = At(pos);
     }
     return pos;
   }
 
-  bool IsSymbol(int64_t pos) const {
-    if (pos >= size_) return false;
-    const CharClass cls = At(pos).cls;
-    return cls == CharClass::kOther || cls == CharClass::kMark;
-  }
-
   // The rest of alternative 4, its first symbol before `pos` or at it.
-  int64_t AfterSymbols(int64_t pos) const {
-    while (pos < size_) {
-      const Char next = At(pos);
-      if (next.cls != CharClass::kOther && next.cls != CharClass::kMark) break;
+  int64_t AfterSymbols(int64_t pos, Char next) const {
+    while (next.IsOneOf(CharClass::kOther, CharClass::kMark)) {
       pos += next.length;
+      next = At(pos);
     }
     while (pos < size_ && (text_[pos] == '\r' || text_[pos] == '\n' || text_[pos] == '/')) ++pos;
     return pos;
@@ -218,9 +198,8 @@ class Scanner {
     int64_t pos = start;
     int64_t after_newline = -1;
     int64_t last = start;  // where the last character starts
-    while (pos < size_) {
-      const Char next = At(pos);
-      if (next.cls != CharClass::kSpace && next.cls != CharClass::kNewline) break;
+    for (Char next = At(pos); next.IsOneOf(CharClass::kSpace, CharClass::kNewline);
+         next = At(pos)) {
       last = pos;
       pos += next.length;
       if (next.cls == CharClass::kNewline) after_newline = pos;

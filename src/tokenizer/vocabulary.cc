@@ -48,9 +48,9 @@ Status Vocabulary::Add(std::string_view bytes, int64_t id) {
 Status Vocabulary::Index() {
   slots_.assign(std::bit_ceil(static_cast<uint64_t>(2 * tokens_ + 1)), {});
   mask_ = slots_.size() - 1;
-  // Eight bits a token: one in ten of what is not there passes.
+  // Eight bits a token: one in twenty of what is not there passes.
   filter_.assign(std::bit_ceil(static_cast<uint64_t>(8 * tokens_ + 64)) / 64, 0);
-  filter_mask_ = filter_.size() * 64 - 1;
+  filter_mask_ = filter_.size() - 1;
   // Slots are far apart in memory; asked for a block at a time, they arrive side by side.
   constexpr int64_t kBlock = 32;
   std::array<Key, kBlock> keys;
@@ -58,7 +58,7 @@ Status Vocabulary::Index() {
     const int64_t end = std::min(begin + kBlock, ids());
     for (int64_t id = begin; id < end; ++id) {
       keys[id - begin] = KeyOf(Bytes(static_cast<int32_t>(id)));
-      Prefetch(keys[id - begin]);
+      __builtin_prefetch(&slots_[HashOf(keys[id - begin]) & mask_]);
     }
     for (auto id = static_cast<int32_t>(begin); id < end; ++id) {
       const std::string_view bytes = Bytes(id);
@@ -69,8 +69,8 @@ Status Vocabulary::Index() {
         return InvalidArgument("tokens ", slot.id, " and ", id, " are the same bytes");
       }
       slot = {key.word, key.length, id};
-      const uint64_t bit = (HashOf(key) >> 32) & filter_mask_;
-      filter_[bit / 64] |= uint64_t{1} << bit % 64;
+      const uint64_t hash = HashOf(key);
+      filter_[FilterPlace(hash)] |= FilterBits(hash);
     }
   }
   return Status();

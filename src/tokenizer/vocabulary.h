@@ -58,8 +58,13 @@ class Vocabulary {
       if (slot.id < 0 || (slot.word == key.word && slot.length == key.length)) return slot.id;
     }
   }
-  // Asks for the memory that Find will read.
-  void Prefetch(const Key& key) const { __builtin_prefetch(&slots_[HashOf(key) & mask_]); }
+  // False: there is no such token. Else asks for the memory that Find will read.
+  bool Prefetch(const Key& key) const {
+    const uint64_t hash = HashOf(key);
+    if (!MayHave(hash)) return false;
+    __builtin_prefetch(&slots_[hash & mask_]);
+    return true;
+  }
   // An empty view if the id has no entry.
   std::string_view Bytes(int32_t id) const;
   // One more than the largest id with an entry.
@@ -89,8 +94,12 @@ class Vocabulary {
   // False: no token has this hash. Most pairs of a piece being merged are no token, and the filter
   // that says so fits into a near cache, as the slots do not.
   bool MayHave(uint64_t hash) const {
-    const uint64_t bit = (hash >> 32) & filter_mask_;
-    return (filter_[bit / 64] >> bit % 64 & 1) != 0;
+    const uint64_t bits = FilterBits(hash);
+    return (filter_[FilterPlace(hash)] & bits) == bits;
+  }
+  size_t FilterPlace(uint64_t hash) const { return (hash >> 32) & filter_mask_; }
+  static uint64_t FilterBits(uint64_t hash) {
+    return uint64_t{1} << (hash >> 58) | uint64_t{1} << (hash >> 26 & 63);
   }
   int32_t FindLong(const Key& key, std::string_view bytes) const;
   // Where `bytes` are, or the free slot in which they belong.
@@ -100,8 +109,8 @@ class Vocabulary {
   std::vector<Span> spans_;                                  // [ids]
   std::vector<Slot> slots_ = std::vector<Slot>(1);           // a power of two, at most half full
   size_t mask_ = 0;                                          // of a place in slots_
-  std::vector<uint64_t> filter_ = std::vector<uint64_t>(1);  // one bit a hash
-  uint64_t filter_mask_ = 0;                                 // of a place in bits
+  std::vector<uint64_t> filter_ = std::vector<uint64_t>(1);  // two bits a token, in one word
+  uint64_t filter_mask_ = 0;                                 // of a place in filter_
   int64_t tokens_ = 0;
   int64_t longest_ = 0;
 };
