@@ -176,9 +176,9 @@ void ChatChoice::ReleaseLogprobs(int64_t limit, std::vector<std::string>& out) {
 }
 
 void ChatChoice::End(const TokenEvent& event) {
-  if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled) {
+  failed_ = FailureOf(event);
+  if (failed_) {
     ended_ = true;
-    failed_ = FailureOf(event);
     return;
   }
   std::vector<ChatEvent> events;

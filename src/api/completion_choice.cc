@@ -33,8 +33,7 @@ CompletionPiece CompletionChoice::Push(const TokenEvent& event) {
   prompt_scores_.insert(prompt_scores_.end(), event.prompt.begin(), event.prompt.end());
   if (event.tokens.empty() && event.finish == FinishReason::kNone) return piece;
   if (!std::exchange(started_, true) && call_.echo) Echo(piece);
-  if (call_.only_prompt && event.finish != FinishReason::kError &&
-      event.finish != FinishReason::kCancelled) {
+  if (call_.only_prompt && !FailureOf(event)) {
     ended_ = true;
     finish_reason_ = "length";
     return piece;
@@ -97,10 +96,8 @@ void CompletionChoice::Release(int64_t limit, CompletionPiece& piece) {
 
 void CompletionChoice::End(const TokenEvent& event, CompletionPiece& piece) {
   ended_ = true;
-  if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled) {
-    failed_ = FailureOf(event);
-    return;
-  }
+  failed_ = FailureOf(event);
+  if (failed_) return;
   piece.text += stops_.Push(Append(utf8_.Finish()));
   finish_reason_ = event.finish == FinishReason::kStop ? "stop" : "length";
   if (const auto& stop = stops_.matched()) {

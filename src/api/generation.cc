@@ -81,11 +81,24 @@ void Generation::ForgetPrompt() {
   if (!return_token_ids) request.prompt = {};
 }
 
-ApiError FailureOf(const TokenEvent& event) {
-  if (event.finish == FinishReason::kCancelled)
-    return {.http_status = 503, .message = "The request was cancelled by the server."};
+std::optional<ApiError> FailureOf(const TokenEvent& event) {
+  switch (event.finish) {
+    case FinishReason::kNone:
+    case FinishReason::kStop:
+    case FinishReason::kLength:
+      return {};
+    case FinishReason::kCancelled:
+      return ApiError{.http_status = 503, .message = "The request was cancelled by the server."};
+    case FinishReason::kExpired:
+      return ApiError{
+          .http_status = 503,
+          .message = "The server is too busy: " + event.error + ". Try again later."};
+    case FinishReason::kError:
+      break;
+  }
   const bool too_hard = event.error.starts_with(kConstraintTooHard);
-  return {.http_status = too_hard ? 400 : 500, .message = event.error + (too_hard ? "." : "")};
+  return ApiError{.http_status = too_hard ? 400 : 500,
+                  .message = event.error + (too_hard ? "." : "")};
 }
 
 void Refuse(FieldReader& fields, std::span<const char* const> names) {

@@ -60,7 +60,7 @@ struct Generation {
 
 // What the client of a request is told that the engine ended with kError or kCancelled. A 400 if
 // the form that it asked for cannot be kept up, else our fault.
-ApiError FailureOf(const TokenEvent& event);
+std::optional<ApiError> FailureOf(const TokenEvent& event);
 
 // Each reads the fields that its name says, under the names of the OpenAI API and of vLLM; failures
 // go to `fields`. Unknown fields are ignored.

@@ -19,6 +19,10 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
+  // Whether Propose ever proposes anything. If not, a step may be planned before the draws of the
+  // step before are known.
+  virtual bool proposes() const = 0;
+
   // Draft tokens, each in [0, vocab), to verify after `history` (prompt and output so far); may be
   // empty. The step may verify fewer of them, or none.
   virtual std::vector<int32_t> Propose(RequestId id, std::span<const int32_t> history) = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/pipelined_executor.h"
 #include "engine/step_loop.h"
 #include "engine/validate.h"
 
@@ -32,9 +33,11 @@ class ThreadedEngine : public Engine {
  public:
   ThreadedEngine(const EngineConfig& config, std::unique_ptr<Executor> executor,
                  std::unique_ptr<Decoder> decoder)
-      : executor_(std::move(executor)),
+      : executor_(config.pipeline ? CreatePipelinedExecutor(std::move(executor))
+                                  : std::move(executor)),
         decoder_(std::move(decoder)),
-        loop_(LimitsOf(config), *executor_, *decoder_, config.prefix_cache),
+        loop_(LimitsOf(config), *executor_, *decoder_,
+              {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),
         max_open_(LimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
         stats_(loop_.stats()),
         seeds_(std::random_device{}()) {

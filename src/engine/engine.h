@@ -19,7 +19,9 @@ struct EngineConfig {
                                // kUnavailable
   int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
   bool prefix_cache = true;       // keep computed pages for requests that begin alike
-  int64_t prefill_chunk = 0;      // most tokens of one prompt in one step; 0 = the budget
+  // Plan and submit a step while the one before runs. Worth it where the device is not the host.
+  bool pipeline = false;
+  int64_t prefill_chunk = 0;  // most tokens of one prompt in one step; 0 = the budget
 };
 
 struct EngineStats {

@@ -103,7 +103,10 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
   for (const SeqPlan& seq : plan.seqs) {
     const int64_t rows = std::ssize(seq.tokens);
     seqs_.push_back(
-        {.first_row = std::ssize(tokens_), .rows = rows, .start = seq.start, .pages = seq.pages});
+        {.first_row = std::ssize(tokens_),
+                     .rows = rows,
+                     .start = seq.start,
+                     .pages = {seq.pages.begin(), seq.pages.end()}});
     tokens_.insert(tokens_.end(), seq.tokens.begin(), seq.tokens.end());
     for (int64_t i = 0; i < rows; ++i) positions_.push_back(static_cast<int32_t>(seq.start + i));
     const int64_t first = std::ssize(tokens_) - rows;

@@ -6,6 +6,7 @@ namespace {
 
 class PlainDecoder : public Decoder {
  public:
+  bool proposes() const override { return false; }
   std::vector<int32_t> Propose(RequestId, std::span<const int32_t>) override { return {}; }
   int64_t Accept(std::span<const int32_t> draft, std::span<const SampledToken> drawn) override {
     return CountAccepted(draft, drawn);

@@ -17,7 +17,7 @@ struct SeqPlan {
   int64_t start = 0;  // position of tokens[0]
   // To compute: a part of the prompt, or the last token and a draft.
   std::span<const int32_t> tokens;
-  std::vector<std::span<const int32_t>> pages;  // by KV group, see ops/step.h
+  std::span<const std::span<const int32_t>> pages;  // by KV group, see ops/step.h
   // How many of the last rows are sampled: 0 for a prompt's inner chunk, 1 for plain decoding,
   // 1 + draft tokens when a draft is verified.
   int64_t samples = 0;
@@ -28,6 +28,11 @@ struct SeqPlan {
   // row at position p has position p + 1 and sees the first p + 1 of them.
   std::span<const int32_t> history;
   int64_t prompt_tokens = 0;  // how much of history is the prompt; the rest counts for penalties
+  // >= 0: the last token is not known yet. It is the last draw of seqs[fed_from] of the step before,
+  // which is still in flight; before the step runs the executor writes it to *fed_token, the end of
+  // history. Where that draw failed any token will do: nobody looks at the result.
+  int64_t fed_from = -1;
+  int32_t* fed_token = nullptr;
   std::span<const int32_t> forbidden_ids;  // not drawn at positions below forbidden_until
   int64_t forbidden_until = 0;
   // Asked before every draw, with history from prompt_tokens to the draw's position. Null = none.
@@ -42,6 +47,9 @@ struct SeqPlan {
 struct StepPlan {
   PageCopies copies;  // made before anything is computed
   std::vector<SeqPlan> seqs;
+  // What SeqPlan::pages points into, [seqs * groups], and what these in turn point into.
+  std::vector<std::span<const int32_t>> tables;
+  std::vector<int32_t> page_ids;
 };
 
 // One sequence's share of a result.

@@ -20,6 +20,8 @@ std::string_view NameOf(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kExpired:
+      return "expired";
     case FinishReason::kError:
       return "error";
   }

@@ -53,7 +53,7 @@ class Gate {
 
 TEST(Engine, AnswersRequestsOfManyThreads) {
   constexpr int kThreads = 4, kEach = 12;
-  auto engine = CreateEngine({.max_running = 8, .max_step_tokens = 64},
+  auto engine = CreateEngine({.max_running = 8, .max_step_tokens = 64, .pipeline = true},
                              std::make_unique<LedgerExecutor>(20, 24), CreatePlainDecoder());
   std::vector<std::unique_ptr<EventLog>> logs;
   for (int i = 0; i < kThreads * kEach; ++i) logs.push_back(std::make_unique<EventLog>());
@@ -85,7 +85,9 @@ TEST(Engine, AnswersRequestsOfManyThreads) {
 }
 
 // A step that fails ends every request once, with the reason, and the engine says so ever after.
-TEST(Engine, AFailedStepFailsItsRequestsAndNothingHangs) {
+class EngineFailure : public testing::TestWithParam<bool> {};
+
+TEST_P(EngineFailure, FailsTheRequestsAndNothingHangs) {
   auto executor = std::make_unique<LedgerExecutor>(20, 20);
   Gate gate;
   int steps = 0;
@@ -94,7 +96,7 @@ TEST(Engine, AFailedStepFailsItsRequestsAndNothingHangs) {
     gate.Pass();
     ROSE_CHECK(false, "device on fire");
   };
-  auto engine = CreateEngine({.max_running = 1}, std::move(executor), CreatePlainDecoder());
+  auto engine = CreateEngine({.max_running = 1, .pipeline = GetParam()}, std::move(executor), CreatePlainDecoder());
   EventLog running, waiting, in_the_mail, late;
   ASSERT_TRUE(engine->Submit(MakeRequest(running, {1, 2}, 100)).ok());
   ASSERT_TRUE(engine->Submit(MakeRequest(waiting, {1, 2}, 100)).ok());
@@ -111,6 +113,8 @@ TEST(Engine, AFailedStepFailsItsRequestsAndNothingHangs) {
   engine->Drain(/*timeout_ms=*/60000);
   EXPECT_EQ(late.events(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Pipelined, EngineFailure, testing::Bool());
 
 TEST(Engine, DestructionCancelsWhatRunsAndWaits) {
   // One at a time, and far more work than can be done before the engine is gone.

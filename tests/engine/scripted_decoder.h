@@ -22,6 +22,8 @@ class ScriptedDecoder : public Decoder {
     right_[id] = std::move(prompt);
   }
 
+  bool proposes() const override { return quality_ != Quality::kNone; }
+
   std::vector<int32_t> Propose(RequestId id, std::span<const int32_t> history) override {
     std::vector<int32_t> draft;
     if (quality_ == Quality::kNone) return draft;

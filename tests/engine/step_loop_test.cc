@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <random>
 
 #include "engine/event_log.h"
 #include "engine/ledger_executor.h"
+#include "engine/pipelined_executor.h"
 #include "engine/scripted_decoder.h"
 
 namespace rose {
@@ -23,11 +26,23 @@ std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t tokens) {
 struct Asked {
   std::vector<int32_t> prompt, right;
   EventLog log;
+  bool cancelled = false;
   bool scored = false;               // asks for prompt logprobs
   std::vector<SampledToken> scores;  // what it got
 
-  // Every prompt position from 1 on, once and in order.
-  void ExpectScores() const {
+  // The whole right answer, or a beginning of it if somebody ended it.
+  void ExpectRight() const {
+    const std::vector<int32_t> ids = log.ids();
+    if (log.last().finish == FinishReason::kCancelled) {
+      EXPECT_TRUE(cancelled);
+      ASSERT_LE(ids.size(), right.size());
+      ASSERT_TRUE(std::equal(ids.begin(), ids.end(), right.begin()));
+      return;
+    }
+    ASSERT_EQ(log.last().finish,
+              log.last().stop_id ? FinishReason::kStop : FinishReason::kLength);
+    ASSERT_EQ(ids, right);
+    // Every prompt position from 1 on, once and in order.
     ASSERT_EQ(scores.size(), scored ? prompt.size() - 1 : 0);
     for (size_t i = 0; i < scores.size(); ++i) {
       ASSERT_EQ(scores[i].id, prompt[i + 1]);
@@ -36,66 +51,91 @@ struct Asked {
   }
 };
 
+struct Crowd {
+  int64_t requests = 12;
+  int64_t longest = 350;      // tokens of a prompt
+  bool cancels = false;       // some are cancelled
+  int64_t priorities = 1;     // how many there are
+};
+
 // A random crowd of requests through `loop`; every output must be the reference's.
-void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random, int64_t requests,
-              int64_t longest) {
+void RunCrowd(StepLoop& loop, ScriptedDecoder& decoder, std::mt19937_64& random,
+              const Crowd& crowd) {
   std::vector<std::unique_ptr<Asked>> asked;
   std::vector<std::vector<int32_t>> conversations = {{}};  // prompts and answers to go on from
-  while (static_cast<int64_t>(asked.size()) < requests || !loop.idle()) {
-    if (static_cast<int64_t>(asked.size()) < requests && random() % 2 == 0) {
-      asked.push_back(std::make_unique<Asked>());
-      Asked& one = *asked.back();
-      const RequestId id = asked.size();
-      const std::vector<int32_t>& old = conversations[random() % conversations.size()];
-      const int64_t shared = random() % (std::min<int64_t>(old.size(), longest) + 1);
-      one.prompt.assign(old.begin(), old.begin() + shared);
-      for (int32_t token : RandomPrompt(random, 1 + random() % (longest - shared + 1)))
-        one.prompt.push_back(token);
-      Request request;
-      request.prompt = one.prompt;
-      request.max_tokens = 1 + random() % 80;
-      one.scored = random() % 2 == 0;
-      if (one.scored) request.prompt_logprobs = 0;
-      request.on_event = [&one, listener = one.log.Listener()](const TokenEvent& event) {
-        one.scores.insert(one.scores.end(), event.prompt.begin(), event.prompt.end());
-        listener(event);
-      };
-      one.right = LedgerExecutor::Reference(one.prompt, request.max_tokens, /*seed=*/id);
-      decoder.Tell(id, one.prompt, one.right);
-      conversations.push_back(one.prompt);
-      conversations.back().insert(conversations.back().end(), one.right.begin(), one.right.end());
-      loop.Add(id, /*seed=*/id, std::move(request));
+  std::chrono::steady_clock::time_point clock;
+  const auto add = [&] {
+    asked.push_back(std::make_unique<Asked>());
+    Asked& one = *asked.back();
+    const RequestId id = asked.size();
+    const std::vector<int32_t>& old = conversations[random() % conversations.size()];
+    const int64_t shared = random() % (std::min<int64_t>(old.size(), crowd.longest) + 1);
+    one.prompt.assign(old.begin(), old.begin() + shared);
+    for (int32_t token : RandomPrompt(random, 1 + random() % (crowd.longest - shared + 1)))
+      one.prompt.push_back(token);
+    Request request;
+    request.prompt = one.prompt;
+    request.max_tokens = 1 + random() % 80;
+    request.submitted = clock += std::chrono::milliseconds(random() % 300);
+    request.priority = static_cast<int64_t>(random() % crowd.priorities);
+    one.scored = random() % 2 == 0;
+    if (one.scored) request.prompt_logprobs = 0;
+    request.on_event = [&one, listener = one.log.Listener()](const TokenEvent& event) {
+      one.scores.insert(one.scores.end(), event.prompt.begin(), event.prompt.end());
+      listener(event);
+    };
+    one.right = LedgerExecutor::Reference(one.prompt, request.max_tokens, /*seed=*/id);
+    decoder.Tell(id, one.prompt, one.right);
+    if (random() % 3 == 0) {
+      request.stop_ids = {one.right[random() % one.right.size()]};
+      const auto stop = std::find(one.right.begin(), one.right.end(), request.stop_ids[0]);
+      one.right.erase(stop + 1, one.right.end());
+    }
+    conversations.push_back(one.prompt);
+    conversations.back().insert(conversations.back().end(), one.right.begin(), one.right.end());
+    loop.Add(id, /*seed=*/id, std::move(request));
+  };
+  while (std::ssize(asked) < crowd.requests || !loop.idle()) {
+    if (std::ssize(asked) < crowd.requests && random() % 2 == 0) add();
+    if (crowd.cancels && !asked.empty() && random() % 30 == 0) {
+      const RequestId id = 1 + random() % asked.size();
+      asked[id - 1]->cancelled = true;
+      loop.Cancel(id);
     }
     if (!loop.idle()) loop.Step();
   }
   for (const auto& one : asked) {
-    ASSERT_EQ(one->log.last().finish, FinishReason::kLength);
-    ASSERT_EQ(one->log.ids(), one->right);
-    one->ExpectScores();
+    one->ExpectRight();
+    if (testing::Test::HasFatalFailure()) return;
   }
   ASSERT_EQ(loop.stats().pages_used, 0);
 }
 
-// Must: the same tokens whatever the batch, the chunks, the drafts, and with pages nearly
-// exhausted, with and without a host tier to swap to.
+// Must: the same tokens whatever the batch, the chunks, the drafts, pipelined or not, whoever goes
+// first, and with pages nearly exhausted, with and without a host tier to swap to.
 TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
   int64_t preemptions = 0, accepted = 0, rejected = 0, hits = 0, evictions = 0;
   int64_t swapped_out = 0, swapped_in = 0, host_hits = 0;
-  for (uint64_t seed = 1; seed <= 240; ++seed) {
+  for (uint64_t seed = 1; seed <= 480; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    const int64_t host = seed % 4 < 2 ? 0 : 30;
-    LedgerExecutor executor(3 + random() % 20, 7 + random() % 20, random() % (host + 1),
-                            random() % (2 * host + 1));
+    const int64_t host = seed % 5 < 2 ? 0 : 30;
+    std::unique_ptr<Executor> executor =
+        std::make_unique<LedgerExecutor>(3 + random() % 20, 7 + random() % 20,
+                                         random() % (host + 1), random() % (2 * host + 1));
     SchedulerLimits limits;
     limits.max_step_tokens = 1 + random() % 200;
     limits.prefill_chunk = 1 + random() % limits.max_step_tokens;
     limits.max_running = 1 + random() % std::min<int64_t>(limits.max_step_tokens, 16);
     ScriptedDecoder decoder(
-        seed % 2 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5,
+        seed % 4 == 0 ? ScriptedDecoder::Quality::kRandom : ScriptedDecoder::Quality::kNone, 5,
         LedgerExecutor::kVocab);
-    StepLoop loop(limits, executor, decoder, /*prefix_cache=*/seed % 3 != 0);
-    RunCrowd(loop, decoder, random, 12, 350);
+    const bool pipeline = seed % 4 == 1 || seed % 4 == 2;
+    if (pipeline) executor = CreatePipelinedExecutor(std::move(executor));
+    StepLoop loop(limits, *executor, decoder,
+                  {.prefix_cache = seed % 3 != 0, .pipeline = pipeline});
+    RunCrowd(loop, decoder, random,
+             {.cancels = random() % 2 == 0, .priorities = random() % 2 == 0 ? 1 : 4});
     if (testing::Test::HasFatalFailure()) return;
     preemptions += loop.stats().preemptions;
     hits += loop.stats().prefix_hits;
@@ -130,7 +170,7 @@ TEST(Case089, DraftsNeverChangeTheOutput) {
     ScriptedDecoder decoder(quality, 4, LedgerExecutor::kVocab);
     StepLoop loop({.max_running = 8, .max_step_tokens = 128, .prefill_chunk = 128}, executor,
                   decoder);
-    RunCrowd(loop, decoder, random, 8, 200);
+    RunCrowd(loop, decoder, random, {.requests = 8, .longest = 200});
     if (testing::Test::HasFatalFailure()) return;
     steps[quality] = loop.stats().steps;
   }
@@ -141,14 +181,16 @@ TEST(Case089, DraftsNeverChangeTheOutput) {
 
 class OneRequest {
  public:
-  explicit OneRequest(int64_t draft = 0)
+  explicit OneRequest(int64_t draft = 0, bool pipeline = false)
       : decoder_(draft > 0 ? ScriptedDecoder::Quality::kRight : ScriptedDecoder::Quality::kNone,
                  draft, LedgerExecutor::kVocab),
-        loop_({.max_running = 4, .max_step_tokens = 64, .prefill_chunk = 64}, executor_, decoder_) {
-  }
+        executor_(pipeline ? CreatePipelinedExecutor(std::move(ledger_)) : std::move(ledger_)),
+        loop_({.max_running = 4, .max_step_tokens = 64, .prefill_chunk = 64}, *executor_, decoder_,
+              {.pipeline = pipeline}) {}
 
   // Right output of 20 tokens for the prompt of all requests here.
   const std::vector<int32_t>& right() const { return right_; }
+  int64_t steps() const { return loop_.stats().steps; }
 
   EventLog& Run(Request request) {
     request.prompt = prompt_;
@@ -160,8 +202,9 @@ class OneRequest {
   }
 
  private:
-  LedgerExecutor executor_{10, 10};
+  std::unique_ptr<Executor> ledger_ = std::make_unique<LedgerExecutor>(10, 10);
   ScriptedDecoder decoder_;
+  std::unique_ptr<Executor> executor_;
   StepLoop loop_;
   const std::vector<int32_t> prompt_ = {3, 1, 4, 1, 5};
   const std::vector<int32_t> right_ = LedgerExecutor::Reference(prompt_, 20, 9);
@@ -205,6 +248,23 @@ TEST(StepLoop, TokensComeOneByOneAndMaxTokensIsExact) {
     EXPECT_EQ(log.ids(), std::vector<int32_t>(one.right().begin(), one.right().begin() + 13));
     EXPECT_EQ(log.events(), draft == 0 ? 13 : 3);  // 1, then 8, then 4 at once
   }
+}
+
+// The step behind a stop is in flight when it is seen; what it draws is dropped. The end by length is
+// known beforehand.
+TEST(StepLoop, PipelinedAStopSeenLateDoesNotShow) {
+  OneRequest stopped(/*draft=*/0, /*pipeline=*/true), full(/*draft=*/0, /*pipeline=*/true);
+  const int64_t at = FirstIndex(stopped.right(), stopped.right()[10]);
+  Request request;
+  request.max_tokens = 20;
+  EXPECT_EQ(full.Run(request).ids(), full.right());
+  EXPECT_EQ(full.steps(), 20);
+  request.stop_ids = {stopped.right()[10]};
+  EventLog& log = stopped.Run(request);
+  EXPECT_EQ(log.last().finish, FinishReason::kStop);
+  EXPECT_EQ(log.ids(), std::vector<int32_t>(stopped.right().begin(),
+                                            stopped.right().begin() + at + 1));
+  EXPECT_EQ(stopped.steps(), at + 2);
 }
 
 TEST(StepLoop, StopIdsAreNotDrawnBeforeMinTokens) {

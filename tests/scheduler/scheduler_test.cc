@@ -12,6 +12,31 @@ namespace {
 
 constexpr int64_t kPage = 64;
 
+struct SchedulerInput {
+  std::span<const PageGroup> groups;
+  std::span<const int64_t> free;
+  std::span<const SeqFigures> running, waiting;
+  bool may_admit = true;
+};
+
+struct ScheduledStep {
+  bool preempt = false;
+  std::vector<int64_t> rows, admitted;
+};
+
+// One step as the engine plans it.
+ScheduledStep PlanStep(const SchedulerLimits& limits, const SchedulerInput& input) {
+  StepPlanner planner(limits, input.groups, kPage);
+  if (!planner.Begin(input.running, input.free)) return {.preempt = true};
+  for (const SeqFigures& seq : input.waiting) {
+    if (!input.may_admit || planner.Admit(seq) == 0) break;
+  }
+  planner.Finish();
+  const std::span<const int64_t> rows = planner.rows();
+  const auto ran = rows.begin() + std::ssize(input.running);
+  return {.rows = {rows.begin(), ran}, .admitted = {ran, rows.end()}};
+}
+
 // A sequence of the simulation: what an engine would keep, without tokens.
 struct SimSeq {
   int64_t age = 0;
@@ -91,7 +116,6 @@ class Simulation {
     for (size_t g = 0; g < kv_.groups().size(); ++g) free.push_back(kv_.available(g));
     const std::vector<SeqFigures> running = Figures(running_), waiting = Figures(waiting_);
     return PlanStep(limits_, {.groups = kv_.groups(),
-                              .page_size = kPage,
                               .free = free,
                               .running = running,
                               .waiting = waiting,
@@ -250,7 +274,7 @@ TEST(Scheduler, ChunksOfAPromptShareTheStepWithDecodes) {
   const SchedulerLimits limits = {.max_running = 8, .max_step_tokens = 66, .prefill_chunk = 66};
   const ScheduledStep step = PlanStep(
       limits,
-      {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = waiting});
+      {.groups = groups, .free = free, .running = running, .waiting = waiting});
   EXPECT_EQ(step.rows, (std::vector<int64_t>{1, 1}));
   EXPECT_EQ(step.admitted, (std::vector<int64_t>{64}));
 }
@@ -267,7 +291,6 @@ TEST(Scheduler, PagesOfARunningPromptArePromised) {
     const std::vector<SeqFigures> running = {
         {.known = known, .computed = 64, .covered = 1, .held = one}};
     const ScheduledStep step = PlanStep(limits, {.groups = groups,
-                                                 .page_size = kPage,
                                                  .free = free,
                                                  .running = running,
                                                  .waiting = waiting});
@@ -287,7 +310,7 @@ TEST(Scheduler, TheYoungestIsPreempted) {
   const auto plan = [&] {
     return PlanStep(
         limits,
-        {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = {}});
+        {.groups = groups, .free = free, .running = running, .waiting = {}});
   };
   EXPECT_TRUE(plan().preempt);
   running.pop_back();
@@ -307,7 +330,6 @@ TEST(Scheduler, ReuseCostsWhatNobodyUses) {
     const std::vector<SeqFigures> waiting = {
         {.known = 600, .computed = 512, .covered = 8, .held = eight, .reuse_cost = reuse}};
     const ScheduledStep step = PlanStep(limits, {.groups = groups,
-                                                 .page_size = kPage,
                                                  .free = free,
                                                  .running = running,
                                                  .waiting = waiting});
@@ -324,7 +346,7 @@ TEST(Scheduler, DraftsDisplaceNobody) {
   const SchedulerLimits limits = {.max_running = 2, .max_step_tokens = 6, .prefill_chunk = 6};
   const ScheduledStep step = PlanStep(
       limits,
-      {.groups = groups, .page_size = kPage, .free = free, .running = running, .waiting = {}});
+      {.groups = groups, .free = free, .running = running, .waiting = {}});
   EXPECT_EQ(step.rows, (std::vector<int64_t>{2, 4}));  // the first: one draft fits its page
 }
 
