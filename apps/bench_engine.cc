@@ -167,7 +167,7 @@ class EngineLoad {
         loop_({.max_running = load.max_running,
                .max_step_tokens = kStepTokens,
                .prefill_chunk = kStepTokens},
-              executor_, *decoder_, /*prefix_cache=*/true) {
+              executor_, *decoder_, {.prefix_cache = true, .pipeline = true}) {
     prefixes_.resize(16);
     for (auto& prefix : prefixes_) {
       for (int64_t i = 0; i < 2000; ++i) prefix.push_back(Token());
