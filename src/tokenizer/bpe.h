@@ -66,8 +66,23 @@ class Merger {
   static constexpr int kMostUnits = 1 << kUnitBits;
   static constexpr int32_t kNoKey = 0x7FFFFFFF & -kMostUnits;
 
-  // What tokens do with a character; see bpe_char_rules.cc. Masks have a bit for every class of
-  // characters that may come next.
+  // Characters as a set that may hold more than were added: by a hash of themselves, and of the 64
+  // that they are among (4,096 beyond the Basic Multilingual Plane).
+  struct CharSet {
+    uint64_t chars = 0, blocks = 0;
+
+    void Add(uint32_t code_point) {
+      chars |= CharBit(code_point);
+      blocks |= BlockBit(code_point);
+    }
+  };
+  static constexpr uint32_t kBmp = 0x10000;
+  static uint64_t HashBit(uint32_t number) { return uint64_t{1} << (number * 0x9E3779B1u >> 26); }
+  static uint64_t CharBit(uint32_t code_point) { return HashBit(code_point); }
+  static uint64_t BlockBit(uint32_t code_point) {
+    return HashBit(code_point < kBmp ? code_point >> 6 : kBmp + (code_point >> 12));
+  }
+  // What tokens do with a character; see bpe_char_rules.cc. Masks are of what may come next.
   struct CharEntry {
     uint64_t open = 0;        // a token may have this character and the next
     uint64_t spell_this = 0;  // in bytes, if that is the next
@@ -75,18 +90,14 @@ class Merger {
     int32_t id = -1;          // its token, if merging may start from it
     bool operator==(const CharEntry&) const = default;
   };
-  struct Border {
+  // The same of what a character's last byte does, for tokens that begin within a character, and
+  // for all beyond the Basic Multilingual Plane. Masks are of blocks.
+  struct EndEntry {
     uint64_t open = 0, spell_next = 0;
   };
-  // Those beyond the Basic Multilingual Plane share the entries of their last byte.
-  static constexpr uint32_t kBmp = 0x10000, kChars = kBmp + 64;
-  static uint32_t IndexOf(uint32_t code_point) {
-    return code_point < kBmp ? code_point : kBmp + (code_point & 0x3F);
-  }
-  static uint64_t MaskOf(uint32_t code_point) {
-    const uint32_t key = code_point < kBmp ? code_point : kBmp + (code_point >> 12);
-    return uint64_t{1} << (key * 0x9E3779B1u >> 26);
-  }
+  struct NextChars {
+    CharSet all, late;  // late: those that are whole after the token
+  };
 
   struct Units;
   struct Part;
@@ -95,7 +106,7 @@ class Merger {
 
   void LookAtChars();
   void LookAtToken(std::string_view token, int32_t rank, const std::vector<int32_t>& last);
-  void OpenAfter(std::string_view before, const Border& border, int32_t rank,
+  void OpenAfter(std::string_view before, const NextChars& next, int32_t rank,
                  const std::vector<int32_t>& last);
   int32_t LastRankAlone(std::string_view bytes) const;
   int32_t Rank(std::string_view joined, int32_t left, int32_t right) const {
@@ -103,7 +114,7 @@ class Merger {
   }
   int32_t Joined(int32_t rank) const { return merges_ ? merges_->Joined(rank) : rank; }
   const CharEntry& EntryOf(uint32_t code_point) const {
-    return chars_[char_places_[IndexOf(code_point)]];
+    return chars_[code_point < kBmp ? char_places_[code_point] : 0];
   }
 
   void AppendBytes(std::string_view piece, IdWriter& out) const;
@@ -124,8 +135,9 @@ class Merger {
   std::vector<int32_t> byte_pairs_;    // [first byte * 256 + second] -> key for unit 0, or kNoKey
   std::bitset<1 << 16> joined_bytes_;  // the same index: whether there is a key
   std::bitset<1 << 16> open_bytes_;    // the same index: whether any token has these neighbours
-  std::vector<uint16_t> char_places_;  // [kChars] -> place in chars_
-  std::vector<CharEntry> chars_;       // the first is that of all which no token joins
+  std::vector<uint16_t> char_places_;  // [kBmp] -> place in chars_
+  std::vector<CharEntry> chars_;       // the first is that of all others
+  std::array<EndEntry, 256> ends_;     // [last byte of a character]
 };
 
 }  // namespace rose

@@ -78,8 +78,8 @@ int32_t Merger::LastRankAlone(std::string_view bytes) const {
 }
 
 void Merger::LookAtChars() {
-  chars_.resize(kChars);                  // for now, one for each
-  std::vector<int32_t> last(kChars, -1);  // m
+  chars_.resize(kBmp);                  // for now, one for each
+  std::vector<int32_t> last(kBmp, -1);  // m
   for (int32_t id = 0; id < tokens_.ids(); ++id) {
     const std::string_view bytes = tokens_.Bytes(id);
     if (bytes.empty() || bytes.size() > 3) continue;
@@ -98,13 +98,13 @@ void Merger::LookAtChars() {
   }
   // Most characters share the entry of those that have nothing, so that the others are near each
   // other.
-  char_places_.assign(kChars, 0);
+  char_places_.assign(kBmp, 0);
   std::vector<CharEntry> all(1);
   all.swap(chars_);
-  for (size_t index = 0; index < kChars; ++index) {
-    if (all[index] == CharEntry{}) continue;
-    char_places_[index] = static_cast<uint16_t>(chars_.size());
-    chars_.push_back(all[index]);
+  for (uint32_t c = 0; c < kBmp; ++c) {
+    if (all[c] == CharEntry{}) continue;
+    char_places_[c] = static_cast<uint16_t>(chars_.size());
+    chars_.push_back(all[c]);
   }
   ROSE_CHECK_LE(chars_.size(), 1u << 16);
 }
@@ -126,35 +126,39 @@ void Merger::LookAtToken(std::string_view token, int32_t rank, const std::vector
       const bool is_whole = next.state == Utf8Char::State::kValid;
       const CodePoints right =
           is_whole ? CodePoints{next.code_point, next.code_point + 1} : BeginningWith(here);
-      Border border;
+      NextChars next_chars;
       for (uint32_t c = right.first; c < right.end; ++c) {
-        border.open |= MaskOf(c);
-        if (rank <= last[IndexOf(c)]) border.spell_next |= MaskOf(c);
+        next_chars.all.Add(c);
+        if (c < kBmp && rank <= last[c]) next_chars.late.Add(c);
       }
-      OpenAfter(before, border, rank, last);
+      OpenAfter(before, next_chars, rank, last);
     }
     before = here;
   }
 }
 
-// A token of `rank` may go on over `border` after every character that is `before` or ends with it.
-void Merger::OpenAfter(std::string_view before, const Border& border, int32_t rank,
+// A token of `rank` may go on with one of `next` after every character that is `before` or ends
+// with it.
+void Merger::OpenAfter(std::string_view before, const NextChars& next, int32_t rank,
                        const std::vector<int32_t>& last) {
-  const auto open = [&](uint32_t index) {
-    CharEntry& entry = chars_[index];
-    entry.open |= border.open;
-    if (rank <= last[index]) entry.spell_this |= border.open;
-    entry.spell_next |= border.spell_next;
-  };
-  if ((before[0] & 0xC0) != 0x80) return open(IndexOf(DecodeUtf8(before, 0).code_point));
-  uint32_t end = 0;  // the bits that the last bytes write
-  for (const char c : before) end = end << 6 | (static_cast<uint8_t>(c) & 0x3Fu);
-  const uint32_t step = 1u << 6 * before.size();
-  const uint32_t shortest = before.size() == 1 ? 0x80 : 0x800;
-  for (uint32_t c = end; c < kBmp; c += step) {
-    if (c >= shortest && !(c >= 0xD800 && c < 0xE000)) open(c);
+  const bool is_end = (before[0] & 0xC0) == 0x80;
+  const uint32_t left = is_end ? kBmp : DecodeUtf8(before, 0).code_point;
+  if (left < kBmp) {
+    CharEntry& entry = chars_[left];
+    entry.open |= next.all.chars;
+    entry.spell_next |= next.late.chars;
+    if (rank <= last[left]) entry.spell_this |= next.all.chars;
+    return;
   }
-  open(IndexOf(0x10000 | (end & 0x3F)));
+  EndEntry& entry = ends_[static_cast<uint8_t>(before.back())];
+  entry.open |= next.all.blocks;
+  entry.spell_next |= next.late.blocks;
+  if (!is_end) return;
+  uint32_t known = 0;  // the bits that the last bytes write
+  for (const char c : before) known = known << 6 | (static_cast<uint8_t>(c) & 0x3Fu);
+  for (uint32_t c = known; c < kBmp; c += 1u << 6 * before.size()) {
+    if (rank <= last[c]) chars_[c].spell_this |= next.all.chars;
+  }
 }
 
 }  // namespace rose

@@ -51,26 +51,30 @@ void Merger::AppendChars(std::string_view piece, IdWriter& out) const {
   // Of bytes that are no character nothing is known: merged with what is beside them.
   static constexpr CharEntry kUnknown = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}, -1};
   Part part(*this, piece.data());
-  CharEntry entry;        // of the last character; nothing is open to the first
-  std::string_view last;  // the last character
-  bool spell = false;     // whether it must be spelled
+  // The last character, what is known of it, and whether it must be spelled. Nothing is open to the
+  // first.
+  std::string_view last;
+  const CharEntry* entry = &chars_[0];
+  const EndEntry* end_entry = &ends_[0];
+  bool spell = false;
   for (int64_t pos = 0; pos < std::ssize(piece);) {
     const CharAtPlace next = CharAt(piece, pos);
-    const uint64_t mask = next.valid ? MaskOf(next.code_point) : ~uint64_t{0};
     const CharEntry& next_entry = next.valid ? EntryOf(next.code_point) : kUnknown;
+    const uint64_t bit = CharBit(next.code_point), block = BlockBit(next.code_point);
     bool spell_next = next_entry.id < 0;
-    if ((entry.open & mask) != 0 || !next.valid) {
-      part.Add(last, entry.id, spell || !next.valid || (entry.spell_this & mask) != 0);
-      spell_next |= (entry.spell_next & mask) != 0;
+    if (((entry->open & bit) | (end_entry->open & block)) != 0 || !next.valid) {
+      part.Add(last, entry->id, spell || !next.valid || (entry->spell_this & bit) != 0);
+      spell_next |= ((entry->spell_next & bit) | (end_entry->spell_next & block)) != 0;
     } else if (pos > 0) {
-      part.End(last, entry.id, spell, out);
+      part.End(last, entry->id, spell, out);
     }
     last = piece.substr(pos, next.length);
-    entry = next_entry;
+    entry = &next_entry;
+    end_entry = &ends_[static_cast<uint8_t>(last.back())];
     spell = spell_next;
     pos += next.length;
   }
-  part.End(last, entry.id, spell, out);
+  part.End(last, entry->id, spell, out);
 }
 
 // A character that is merged alone, and that merging may not start from.
