@@ -24,6 +24,13 @@ std::string StringOf(const JsonValue& json, std::string_view name) {
   return value != nullptr && value->string() != nullptr ? *value->string() : "";
 }
 
+// The mark that some editors begin a file of UTF-8 with is no part of its first line.
+bool GetLine(std::istream& file, std::string& text, int64_t line) {
+  if (!std::getline(file, text)) return false;
+  if (line == 1 && text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return true;
+}
+
 // One line of a batch file; what is wrong with it is told with its place.
 Result<JsonValue> ReadLine(const std::string& text, const std::string& path, int64_t line) {
   const auto json = ParseJson(text);
@@ -41,7 +48,7 @@ Result<BatchInput> BatchInput::Open(const std::string& path) {
   input.file_.open(path, std::ios::binary);
   if (!input.file_) return NotFound(path, ": cannot be opened for reading");
   std::string text;
-  for (int64_t line = 1; std::getline(input.file_, text); ++line) {
+  for (int64_t line = 1; GetLine(input.file_, text, line); ++line) {
     if (IsBlank(text)) continue;
     ROSE_ASSIGN_OR_RETURN(const JsonValue json, ReadLine(text, path, line));
     std::string id = StringOf(json, "custom_id");
@@ -58,7 +65,7 @@ Result<BatchInput> BatchInput::Open(const std::string& path) {
 
 Result<std::optional<BatchRequest>> BatchInput::Next() {
   std::string text;
-  while (std::getline(file_, text)) {
+  while (GetLine(file_, text, line_ + 1)) {
     ++line_;
     if (IsBlank(text)) continue;
     ROSE_ASSIGN_OR_RETURN(const JsonValue json, ReadLine(text, path_, line_));

@@ -91,7 +91,10 @@ void AddParse(CLI::App& app, int& exit_code) {
   command->footer(
       "The tokens begin inside a message of the assistant, after <|start|>assistant, unless the "
       "first is\n<|start|> itself. A header that is still open at the end is no message. What is "
-      "absent is null.\nWith --json a line that is no list gives {\"error\": \"...\"}, and the "
+      "absent is null.\nAn id that is no token is no fault here: a model may write anything; it "
+      "adds "
+      "nothing to the text.\nWith --json a line that is no list gives {\"error\": \"...\"}, and "
+      "the "
       "next "
       "one follows (exit code 2\nin the end). The output is ASCII.\n\n"
       "Examples:\n"

@@ -102,7 +102,14 @@ std::string IsDate(const std::string& text) {
   bool good = text.size() == 10;
   for (size_t i = 0; good && i < text.size(); ++i)
     good = i == 4 || i == 7 ? text[i] == '-' : text[i] >= '0' && text[i] <= '9';
-  return good ? "" : "must look like 2026-01-31";
+  if (!good) return "must look like 2026-01-31";
+  const auto number = [&](size_t begin, size_t size) {
+    return std::stoi(text.substr(begin, size));
+  };
+  const std::chrono::year_month_day day(std::chrono::year(number(0, 4)),
+                                        std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number(8, 2))));
+  return day.ok() ? "" : "there is no such day";
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ Reply Tokenize(std::string_view body, const ApiContext& context, int64_t now) {
   FieldReader fields(*json, "", error);
   const bool with_texts = fields.Bool("return_token_strs", false);
   std::vector<int32_t> ids;
+  if (fields.Get("messages") && fields.Get("prompt")) {
+    fields.Fail("prompt", "cannot be given together with messages; send one of them");
+  }
   if (!error && fields.Get("messages")) {
     auto parsed = ParseChatRequest(body, WithoutLimits(context), now);
     if (auto* failed = std::get_if<ApiError>(&parsed)) return std::move(*failed);

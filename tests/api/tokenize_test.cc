@@ -72,6 +72,8 @@ TEST_F(TokenizeEndpoints, WhatIsTooLongIsCountedButNotRendered) {
 TEST_F(TokenizeEndpoints, ErrorsNameTheField) {
   EXPECT_EQ(Ask(&Tokenize, "{}"), "prompt: prompt is missing; give a text, or messages.");
   EXPECT_EQ(Ask(&Tokenize, R"({"prompt":7})"), "prompt: prompt must be a string.");
+  EXPECT_EQ(Ask(&Tokenize, R"({"prompt":"a","messages":[{"role":"user","content":"b"}]})"),
+            "prompt: prompt cannot be given together with messages; send one of them.");
   EXPECT_NE(Ask(&Tokenize, R"({"prompt":"a","model":"x"})").find("model: "), std::string::npos);
   EXPECT_NE(Ask(&Tokenize, R"({"messages":[]})").find("messages: "), std::string::npos);
   EXPECT_NE(Ask(&Tokenize, "[]").find("must be an object"), std::string::npos);

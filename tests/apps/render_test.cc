@@ -129,6 +129,9 @@ TEST(RenderCommand, ARequestIsWhatTheChatEndpointPrefills) {
   EXPECT_NE(answers[2].Find("error")->string()->find("temperature"), std::string::npos);
   EXPECT_TRUE(answers[3].Find("error"));
   EXPECT_EQ(RunProgram({"render", "--date", "tomorrow"}, "").exit_code, 2);
+  for (const char* date : {"2026-99-99", "2026-00-10", "2026-02-29", "2026-04-31", "2026-12-00"})
+    EXPECT_EQ(RunProgram({"render", "--date", date}, "").exit_code, 2) << date;
+  EXPECT_EQ(RunProgram({"render", "--date", "2028-02-29"}, "").exit_code, 0);
 }
 
 TEST(RenderCommand, ARequestThatAsksForAFormIsReadAsTheEndpointReadsIt) {

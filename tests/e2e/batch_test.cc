@@ -79,8 +79,9 @@ TEST_F(BatchTest, AnswersEveryLine) {
       R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":)"
       R"("object","properties":{"sum":{"const":7}},"required":["sum"],)"
       R"("additionalProperties":false}}})";
+  // The first line has the mark that some editors begin a file of UTF-8 with.
   Write(in(),
-        Sum("a", 2, 3) + "\n" + Sum("b", 20, 30) + Sum("json", 1, 1, schema) +
+        "\xEF\xBB\xBF" + Sum("a", 2, 3) + "\n" + Sum("b", 20, 30) + Sum("json", 1, 1, schema) +
             R"({"custom_id":"text","method":"POST","url":"/v1/completions","body":)"
             R"({"prompt":"Once","max_tokens":4}})"
             "\n"
