@@ -185,6 +185,7 @@ void AddBench(CLI::App& app, int& exit_code) {
       "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
       "  rose bench ops models/rosebud --rows 1,16,512\n"
       "  rose bench engine\n"
+      "  rose bench steps models/rosebud > rosebud.steps\n"
       "  rose bench serve http://127.0.0.1:8000 --concurrency 16\n"
       "  rose bench tokenize --python ~/venv/bin/python");
   AddDecode(*bench, exit_code);
@@ -193,6 +194,8 @@ void AddBench(CLI::App& app, int& exit_code) {
   AddBenchTokenize(*bench, exit_code);
   AddBenchStreams(*bench, exit_code);
   AddBenchEngine(*bench, exit_code);
+  AddBenchOverload(*bench, exit_code);
+  AddBenchSteps(*bench, exit_code);
 }
 
 }  // namespace rose

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "model_loading.h"
+#include "simulator/measure_steps.h"
+#include "simulator/step_table.h"
 
 namespace rose {
 
@@ -12,8 +14,25 @@ namespace rose {
 // and level of instructions.
 std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
 
+// Which steps are measured, and how.
+struct StepMeasuring {
+  int64_t max_running = 64;       // sequences that decode
+  int64_t max_step_tokens = 512;  // rows
+  int64_t context = 4096;         // tokens before the rows
+  int64_t repeats = 7;
+};
+
+// What steps take with this model on this machine; a bar on a terminal. kUnavailable if there is no
+// memory.
+Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& model,
+                               const StepMeasuring& measuring);
+
+// `rose bench steps` (bench_steps.cc).
+void AddBenchSteps(CLI::App& bench, int& exit_code);
 // `rose bench engine` (bench_engine.cc).
 void AddBenchEngine(CLI::App& bench, int& exit_code);
+// `rose bench overload` (bench_overload.cc).
+void AddBenchOverload(CLI::App& bench, int& exit_code);
 // `rose bench streams` (bench_streams.cc).
 void AddBenchStreams(CLI::App& bench, int& exit_code);
 // `rose bench ops` (bench_ops.cc).

@@ -1,12 +1,9 @@
 // rose bench serve: a load on any server of the OpenAI API, and what it does under it.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "base/file.h"
@@ -14,9 +11,9 @@
 #include "base/progress.h"
 #include "bench.h"
 #include "commands.h"
+#include "load/fetch.h"
 #include "load/load_bodies.h"
 #include "load/load_report.h"
-#include "load/reply_reader.h"
 #include "signals.h"
 
 namespace rose {
@@ -38,39 +35,6 @@ struct ServeLoadOptions {
   uint64_t seed = 1;
   double timeout_s = 600;
 };
-
-// The first model that the server names.
-Result<std::string> AskModel(const LoadTarget& target) {
-  const int fd = ConnectTo(target);
-  if (fd < 0) {
-    return Unavailable("cannot connect to ", target.host, ":", target.port, ": ",
-                       std::strerror(errno), "; is the server running?");
-  }
-  const timeval patience{.tv_sec = 10, .tv_usec = 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  const std::string request = target.Request("GET", "/models", "");
-  ReplyReader reader;
-  char bytes[16 << 10];
-  ssize_t size = ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
-  while (size > 0 && !reader.done()) {
-    size = ::recv(fd, bytes, sizeof bytes, 0);
-    if (size > 0 && !reader.Push({bytes, static_cast<size_t>(size)}, [](std::string_view) {}))
-      break;
-  }
-  ::close(fd);
-  if (size == 0) reader.Close();
-  if (!reader.done()) return Unavailable("the server gave no answer about its models");
-  const auto json = ParseJson(reader.body());
-  const JsonValue* data = json.ok() ? json->Find("data") : nullptr;
-  if (reader.status() != 200 || data == nullptr || data->array() == nullptr ||
-      data->array()->empty()) {
-    return Unavailable("the server answers ", target.prefix, "/models with HTTP ", reader.status(),
-                       ": ", reader.body().substr(0, 200), " -- name a model with --model");
-  }
-  const JsonValue* id = data->array()->front().Find("id");
-  if (id == nullptr || id->string() == nullptr) return Unavailable("the server's model has no id");
-  return *id->string();
-}
 
 Result<std::vector<LoadRequest>> Bodies(const ServeLoadOptions& options, const std::string& model) {
   BodyOptions bodies;
@@ -125,7 +89,9 @@ Status RunServeLoad(const ServeLoadOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const LoadTarget target, ParseTarget(options.url, options.key));
   std::string model = options.model;
   if (model.empty()) {
-    ROSE_ASSIGN_OR_RETURN(model, AskModel(target));
+    const Result<std::string> named = AskModel(target);
+    if (!named.ok()) return Unavailable(named.status().message(), " -- or name one with --model");
+    model = *named;
   }
   ROSE_ASSIGN_OR_RETURN(const std::vector<LoadRequest> requests, Bodies(options, model));
   const auto count = static_cast<int64_t>(requests.size());

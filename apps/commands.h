@@ -23,5 +23,6 @@ void AddBatch(CLI::App& app, int& exit_code);
 void AddTokenize(CLI::App& app, int& exit_code);
 void AddRender(CLI::App& app, int& exit_code);
 void AddParse(CLI::App& app, int& exit_code);
+void AddSimulate(CLI::App& app, int& exit_code);
 
 }  // namespace rose

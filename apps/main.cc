@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   rose::AddTokenize(app, exit_code);
   rose::AddRender(app, exit_code);
   rose::AddParse(app, exit_code);
+  rose::AddSimulate(app, exit_code);
   const std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {

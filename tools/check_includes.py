@@ -40,6 +40,7 @@ ALLOWED = {
     "chat": REQUEST | {"tokenizer", "grammar", "chat"},
     "api": REQUEST | {"tokenizer", "grammar", "chat", "api"},
     "load": BASE | {"load"},
+    "simulator": ENGINE | {"load", "simulator"},
     "server": REQUEST | {"api", "chat", "tokenizer", "server"},
 }
 # Single headers that cross the table, each for a reason.

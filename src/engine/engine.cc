@@ -11,23 +11,13 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/engine_limits.h"
 #include "engine/pipelined_executor.h"
 #include "engine/step_loop.h"
 #include "engine/validate.h"
 
 namespace rose {
 namespace {
-
-SchedulerLimits LimitsOf(const EngineConfig& config) {
-  SchedulerLimits limits;
-  limits.max_step_tokens = std::max<int64_t>(1, config.max_step_tokens);
-  // Every decode gets its row in every step.
-  limits.max_running = std::clamp<int64_t>(config.max_running, 1, limits.max_step_tokens);
-  limits.prefill_chunk = config.prefill_chunk > 0
-                             ? std::min(config.prefill_chunk, limits.max_step_tokens)
-                             : limits.max_step_tokens;
-  return limits;
-}
 
 class ThreadedEngine : public Engine {
  public:
@@ -36,9 +26,9 @@ class ThreadedEngine : public Engine {
       : executor_(config.pipeline ? CreatePipelinedExecutor(std::move(executor))
                                   : std::move(executor)),
         decoder_(std::move(decoder)),
-        loop_(LimitsOf(config), *executor_, *decoder_,
+        loop_(SchedulerLimitsOf(config), *executor_, *decoder_,
               {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),
-        max_open_(LimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
+        max_open_(SchedulerLimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
         stats_(loop_.stats()),
         seeds_(std::random_device{}()) {
     const ExecutorInfo& info = executor_->info();

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "cache/divide_memory.h"
-#include "scheduler/scheduler.h"
+#include "engine/engine_limits.h"
 
 namespace rose {
 
@@ -128,29 +127,7 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
 
 Result<std::vector<int64_t>> PlanKvPages(const Model& model, const OpSet& ops,
                                          const EngineConfig& config, int64_t bytes) {
-  const KvLayout& layout = model.info().kv;
-  std::vector<GroupCost> costs;
-  std::vector<PageGroup> groups;
-  int64_t least_bytes = 0;
-  for (size_t g = 0; g < layout.groups.size(); ++g) {
-    const int64_t page_bytes = layout.PageBytes(static_cast<int>(g), ops.kv_dtype());
-    costs.push_back({.window = layout.groups[g].window, .page_bytes = page_bytes});
-    least_bytes += page_bytes;
-  }
-  const int64_t max_running = std::max<int64_t>(1, config.max_running);
-  const CacheDemand demand = {
-      .page_size = KvLayout::kPageSize,
-      .max_running = max_running,
-      // Two for each that runs: where its prompt ended, and its last turn's end.
-      .kept = config.prefix_cache ? 2 * max_running : 0,
-      .max_step_tokens = std::max<int64_t>(1, config.max_step_tokens),
-      .max_context = config.max_context > 0 ? config.max_context : model.info().max_positions};
-  const std::vector<int64_t> pages = DividePages(costs, demand, bytes);
-  if (*std::min_element(pages.begin(), pages.end()) < 1) {
-    return InvalidArgument(bytes, " bytes hold no page of the KV cache; give it at least ",
-                           2 * least_bytes, " bytes");
-  }
-  return pages;
+  return PlanKvPages(model.info().kv, ops.kv_dtype(), model.info().max_positions, config, bytes);
 }
 
 }  // namespace rose

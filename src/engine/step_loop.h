@@ -49,6 +49,7 @@ class StepLoop {
 
   // Figures for EngineStats.
   EngineStats stats() const;
+  const KvPages& kv() const { return kv_; }
   int64_t finished() const { return finished_; }  // requests since start
 
  private:

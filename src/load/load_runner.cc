@@ -201,6 +201,7 @@ class Runner {
           if (connection.answer.Push(data)) record.token_s.push_back(now);
         });
     if (!is_http) return Broken(connection, "the reply is no HTTP");
+    record.status = connection.reader.status();
     if (connection.reader.done()) Complete(connection);
   }
 
@@ -217,6 +218,7 @@ class Runner {
     } else if (!answer.is_complete()) {
       error = "the stream ended without [DONE]";
     }
+    record.has_retry_after = connection.reader.has_retry_after();
     record.prompt_tokens = answer.prompt_tokens();
     record.completion_tokens = answer.completion_tokens() > 0
                                    ? answer.completion_tokens()

@@ -35,6 +35,8 @@ struct LoadRecord {
   std::vector<double> token_s;    // of every event that said something
   int64_t prompt_tokens = 0;      // as the answer's usage has them; 0 = it had none
   int64_t completion_tokens = 0;  // the usage's, else the number of events that said something
+  int status = 0;                 // of HTTP; 0 = none came
+  bool has_retry_after = false;   // the reply's header
   std::string error;              // empty = answered in full
 };
 

@@ -99,6 +99,7 @@ bool ReplyReader::Header(std::string_view line) {
   if (name == "content-length") return ParseNumber(value, 10, left_);
   if (name == "transfer-encoding") is_chunked_ = value.find("chunked") != value.npos;
   if (name == "connection") keeps_alive_ = value.find("close") == value.npos;
+  if (name == "retry-after") has_retry_after_ = true;
   if (name == "content-type") is_events_ = value.starts_with("text/event-stream");
   return true;
 }

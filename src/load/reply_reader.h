@@ -22,6 +22,7 @@ class ReplyReader {
   bool done() const { return state_ == State::kDone; }
   int status() const { return status_; }
   bool keeps_alive() const { return keeps_alive_; }
+  bool has_retry_after() const { return has_retry_after_; }
   // The body of a reply that is no stream of events.
   const std::string& body() const { return body_; }
 
@@ -37,6 +38,7 @@ class ReplyReader {
   std::string held_;  // of an unfinished line
   int status_ = 0;
   bool keeps_alive_ = true;
+  bool has_retry_after_ = false;
   bool is_chunked_ = false;
   bool is_events_ = false;
   int64_t left_ = -1;  // of the body or chunk; -1 = until the connection ends

@@ -109,6 +109,19 @@ TEST(ReplyReader, ReadsStreamsHoweverTheyAreCut) {
   }
 }
 
+TEST(ReplyReader, TellsWhetherToTryAgain) {
+  const auto says = [](std::string_view header) {
+    ReplyReader reader;
+    EXPECT_TRUE(reader.Push(
+        StrCat("HTTP/1.1 503 Service Unavailable\r\n", header, "Content-Length: 0\r\n\r\n"),
+        [](std::string_view) {}));
+    EXPECT_TRUE(reader.done());
+    return reader.has_retry_after();
+  };
+  EXPECT_TRUE(says("Retry-After: 1\r\n"));
+  EXPECT_FALSE(says(""));
+}
+
 TEST(ReplyReader, ReadsBodiesOfEveryLength) {
   const auto none = [](std::string_view) { FAIL(); };
   ReplyReader sized;
