@@ -51,6 +51,9 @@ Result<BatchInput> BatchInput::Open(const std::string& path) {
   for (int64_t line = 1; GetLine(input.file_, text, line); ++line) {
     if (IsBlank(text)) continue;
     ROSE_ASSIGN_OR_RETURN(const JsonValue json, ReadLine(text, path, line));
+    const JsonValue* body = json.Find("body");
+    if (body == nullptr || body->object() == nullptr)
+      return InvalidArgument(path, " line ", line, ": must have a body, the request as an object");
     std::string id = StringOf(json, "custom_id");
     if (!input.ids_.insert(id).second) {
       return InvalidArgument(path, " line ", line, ": the custom_id \"", id,

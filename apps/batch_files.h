@@ -16,17 +16,17 @@
 
 namespace rose {
 
-// One request. What is wrong with all but the custom_id is a matter of its answer.
+// One request. What is wrong with its method, its url or within its body is a matter of its answer.
 struct BatchRequest {
   std::string custom_id;
   std::string method, url;
-  std::string body;  // JSON; empty = there is no object
+  std::string body;  // a JSON object
 };
 
 class BatchInput {
  public:
   // Reads the file once. kInvalidArgument, with the line, if one is no JSON object, has no
-  // custom_id, or repeats one. Empty lines are nothing.
+  // custom_id or body, or repeats a custom_id. Empty lines are nothing.
   static Result<BatchInput> Open(const std::string& path);
 
   const std::string& path() const { return path_; }

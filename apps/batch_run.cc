@@ -85,8 +85,6 @@ Status BatchRun::Start(BatchRequest request) {
   }
   if (request.method != "POST")
     return WriteError(request.custom_id, "invalid_method", "method must be \"POST\".");
-  if (request.body.empty())
-    return WriteError(request.custom_id, "invalid_body", "body must be an object.");
   auto job = std::make_shared<Job>();
   job->custom_id = std::move(request.custom_id);
   job->request_id = context_.NewId("");

@@ -202,8 +202,14 @@ void AddHttpOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("--tls-cert", options.tls_certificate,
                      "Serve HTTPS with this certificate (PEM, with those that vouch for it)");
   command.add_option("--tls-key", options.tls_key, "Its key (PEM, without a passphrase)");
-  command.add_option("--cors-origin", http.access.origins,
-                     "Web pages that may use this server, such as https://app.example; * for all");
+  command
+      .add_option("--cors-origin", http.access.origins,
+                  "Web pages that may use this server, such as https://app.example; * for all")
+      ->check([](const std::string& origin) {
+        return IsOrigin(origin) ? ""
+                                : StrCat("'", origin, "' is no origin; write one as browsers do, ",
+                                         "such as https://app.example:8443, or *");
+      });
   command
       .add_option("--access-log", options.access_log,
                   "A JSON line for each request, to this file; - is stderr, off is none")

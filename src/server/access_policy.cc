@@ -57,6 +57,34 @@ HttpResponse AnswerPreflight(const AccessPolicy& policy, const HttpRequest& head
 
 }  // namespace
 
+bool IsOrigin(std::string_view text) {
+  if (text == "*") return true;
+  const size_t scheme = text.find("://");
+  if (scheme == 0 || scheme == text.npos) return false;
+  const auto all = [](std::string_view part, const auto& allowed) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), allowed);
+  };
+  // Browsers write both in lower case, and a host in its ASCII form.
+  const auto in_scheme = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  };
+  const auto in_host = [&](char c) { return (in_scheme(c) && c != '+') || c == '_'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string_view host = text.substr(scheme + 3);
+  if (!all(text.substr(0, scheme), in_scheme)) return false;
+  const size_t bracket = host.starts_with('[') ? host.find(']') : 0;  // [::1]
+  if (bracket == host.npos) return false;
+  const size_t colon = host.find(':', bracket);
+  if (colon != host.npos) {
+    if (!all(host.substr(colon + 1), is_digit)) return false;
+    host = host.substr(0, colon);
+  }
+  if (bracket == 0) return all(host, in_host);
+  return host.size() == bracket + 1 && all(host.substr(1, bracket - 1), [&](char c) {
+           return is_digit(c) || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
+         });
+}
+
 bool EqualsSecret(std::string_view offered, std::string_view secret) {
   unsigned difference = offered.size() == secret.size() && !secret.empty() ? 0 : 1;
   for (size_t i = 0; i < offered.size() && !secret.empty(); ++i) {

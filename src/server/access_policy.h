@@ -22,6 +22,10 @@ std::optional<HttpResponse> CheckAccess(const AccessPolicy& policy, const HttpRe
 // Headers that every answer to `head` carries, so that the page that asked may read it.
 HttpHeaders CorsHeaders(const AccessPolicy& policy, const HttpRequest& head);
 
+// Whether a text is an origin as browsers send it ("https://app.example:8443", without a path), or
+// "*".
+bool IsOrigin(std::string_view text);
+
 // Equal, in a time that depends on the length of `offered` alone.
 bool EqualsSecret(std::string_view offered, std::string_view secret);
 

@@ -1,10 +1,12 @@
 #include "server/request_parser.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -14,7 +16,9 @@ namespace http = boost::beast::http;
 
 struct RequestParser::Impl {
   http::request_parser<http::string_body> parser;
-  HttpRequest request;  // from the header; trailers behind a chunked body change nothing
+  HttpRequest request;     // from the header; trailers behind a chunked body change nothing
+  uint64_t announced = 0;  // bytes of the body, by the chunks' headers so far
+  std::function<void(std::uint64_t, boost::beast::string_view, boost::beast::error_code&)> on_chunk;
 };
 
 namespace {
@@ -31,12 +35,28 @@ std::string_view StripAuthority(std::string_view target) {
   return path == std::string_view::npos ? std::string_view("/") : target.substr(path);
 }
 
+// Whether a chunk's header may begin like this: its size in hexadecimal digits, behind the line end
+// of the chunk before it, if there is one.
+bool MayBeginChunk(std::string_view bytes, bool has_one_before) {
+  for (const char end : std::string_view(has_one_before ? "\r\n" : "")) {
+    if (bytes.empty()) return true;
+    if (bytes.front() != end) return false;
+    bytes.remove_prefix(1);
+  }
+  const size_t size = std::min(bytes.find_first_not_of("0123456789abcdefABCDEF"), bytes.size());
+  if (size == bytes.size()) return true;
+  return size > 0 && std::string_view("\r; \t").find(bytes[size]) != std::string_view::npos;
+}
+
 }  // namespace
 
 RequestParser::RequestParser(const HttpLimits& limits)
     : impl_(std::make_unique<Impl>()), limits_(limits) {
   impl_->parser.header_limit(static_cast<std::uint32_t>(limits.header_bytes));
   impl_->parser.body_limit(static_cast<std::uint64_t>(limits.body_bytes));
+  impl_->on_chunk = [impl = impl_.get()](std::uint64_t size, boost::beast::string_view,
+                                         boost::beast::error_code&) { impl->announced += size; };
+  impl_->parser.on_chunk_header(impl_->on_chunk);
 }
 
 RequestParser::~RequestParser() = default;
@@ -54,6 +74,7 @@ size_t RequestParser::Push(std::string_view bytes) {
     constexpr size_t kLeastOfChunkedBody = 5;
     if (stage_ == Stage::kBody && impl_->parser.chunked() &&
         bytes.size() - used < kLeastOfChunkedBody) {
+      CheckChunk(bytes.substr(used));
       break;
     }
     // Beast checks its limit for headers only when it lacks bytes; the slice makes it exact.
@@ -90,10 +111,21 @@ size_t RequestParser::Push(std::string_view bytes) {
         Fail(431, StrCat("A chunk's header or the trailers are longer than ", limits_.header_bytes,
                          " bytes."));
       }
-      if (error == http::error::need_more || step == 0) break;
+      if (error == http::error::need_more || step == 0) {
+        CheckChunk(bytes.substr(used));
+        break;
+      }
     }
   }
   return used;
+}
+
+// Bytes that wait for more behind them may be wrong already: no need to wait, then.
+void RequestParser::CheckChunk(std::string_view rest) {
+  if (stage_ != Stage::kBody || !impl_->parser.chunked()) return;
+  const uint64_t taken = impl_->parser.get().body().size();
+  if (taken == impl_->announced && !MayBeginChunk(rest, taken > 0))
+    Fail(400, "This is not a valid HTTP request: a chunk must begin with its size.");
 }
 
 void RequestParser::CheckHeader() {

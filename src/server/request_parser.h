@@ -41,6 +41,7 @@ class RequestParser {
 
  private:
   void CheckHeader();
+  void CheckChunk(std::string_view rest);
   void TakeHeader();
   void Fail(int status, std::string message);
 

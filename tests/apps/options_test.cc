@@ -57,6 +57,14 @@ TEST(Options, ASeedIsNotWrapped) {
   EXPECT_EQ(RunProgram({"chat", kRosebud, "--seed", "-1"}).exit_code, 2);
 }
 
+TEST(Options, AnOriginIsOne) {
+  for (const char* origin : {"foo", "https://app.example/", ""}) {
+    const ProgramResult result = RunProgram({"serve", kToyA, "--cors-origin", origin});
+    EXPECT_EQ(result.exit_code, 2) << origin;
+    EXPECT_SAYS(result.err, "--cors-origin");
+  }
+}
+
 TEST(Options, NamesDoNotSteerTheTerminal) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"inspect", "no\033[31mred\u009b"},

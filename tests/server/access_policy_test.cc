@@ -74,6 +74,18 @@ TEST(CheckAccess, TakesAnyOfItsKeys) {
   EXPECT_EQ(refusal->body.find("first"), std::string::npos);
 }
 
+TEST(Cors, KnowsWhatAnOriginIs) {
+  for (const char* origin :
+       {"*", "https://app.example", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:80",
+        "chrome-extension://abcdef", "capacitor://localhost", "https://a-b.c_d.example"})
+    EXPECT_TRUE(IsOrigin(origin)) << origin;
+  for (const char* other :
+       {"", "foo", "app.example", "https://", "://x", "https://app.example/", "https://a/b",
+        "https://a?b", "https://A.example", "HTTPS://a", "https://a:", "https://a:x", "https://a b",
+        "https://[::1", "https://[::1]x", "https://user@a", "https://a,https://b", "**", "* "})
+    EXPECT_FALSE(IsOrigin(other)) << other;
+}
+
 TEST(Cors, AnswersPreflightsOfAllowedPages) {
   const AccessPolicy policy{.keys = {"k"}, .origins = {"https://app.example"}};
   const auto preflight = [&](std::string origin) {

@@ -190,6 +190,32 @@ TEST_F(EchoTest, RefusesBodiesOfUnclearLength) {
   EXPECT_EQ(StatusOfLast(start + "Expect: tea\r\nContent-Length: 1\r\n\r\na"), 417);
 }
 
+// A chunk that begins with anything but its size is refused at once, not when more has come.
+TEST_F(EchoTest, RefusesAChunkWithoutItsSize) {
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const char* body : {"zz", "z", "zz\r\n", "zzzzzzzz", "-1\r\n", "5x", "5\r\nhello\r\nzz",
+                           "5\r\nhelloz", "5\r\nhello\rz", "\r\n", "0x5"}) {
+    HttpClient client = Connect(server_);
+    ASSERT_TRUE(client.SendRaw(head + body).ok());
+    const auto reply = client.ReadReply();
+    ASSERT_TRUE(reply.ok()) << body;
+    EXPECT_EQ(reply->status, 400) << body;
+  }
+  // What may still become a chunk is waited for.
+  const char* halves[][2] = {{"", "5\r\nhello\r\n0\r\n\r\n"},
+                             {"5", "\r\nhello\r\n0\r\n\r\n"},
+                             {"5;a=b\r\nhello\r\n", "0\r\n\r\n"},
+                             {"5\r\nhello\r", "\n0\r\n\r\n"},
+                             {"0A", "\r\nhellohello\r\n0\r\n\r\n"}};
+  for (const auto& [begin, rest] : halves) {
+    HttpClient client = Connect(server_);
+    ASSERT_TRUE(client.SendRaw(head + begin).ok());
+    ASSERT_TRUE(Connect(server_).Ask("POST", "/", "x").ok());
+    ASSERT_TRUE(client.SendRaw(rest).ok());
+    EXPECT_EQ(client.ReadReply()->status, 200) << begin;
+  }
+}
+
 TEST_F(EchoTest, RefusesTooLongHeaders) {
   const std::string start = "GET / HTTP/1.1\r\nHost: h\r\nX: ";
   EXPECT_EQ(StatusOfLast(start + std::string(33 << 10, 'a')), 431);
