@@ -133,6 +133,7 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
                         PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));
   ROSE_RETURN_IF_ERROR(CheckContext(options, weights.info(), pages));
   ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(weights, *model.loaded.ops, pages));
+  model.max_requests = options.engine.max_running + options.engine.max_waiting;
   model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
   model.summary = Summary(model, options, kv_bytes);
   return model;
@@ -148,6 +149,7 @@ Result<ApiContext> MakeApiContext(ServingModel& model, const std::vector<std::st
   context.tokenizer = model.tokenizer.get();
   context.max_context = model.engine->max_context();
   context.vocab = model.engine->vocab();
+  context.max_requests = model.max_requests;
   context.grammars = model.grammars.get();
   context.defaults = model.defaults;
   return context;

@@ -34,7 +34,8 @@ struct ServingModel {
   LoadedModel loaded;
   SamplingParams defaults;  // generation_config.json
   std::unique_ptr<Engine> engine;
-  std::string summary;  // what was loaded and the plan, two lines for people
+  int64_t max_requests = 0;  // that the engine has places for
+  std::string summary;       // what was loaded and the plan, two lines for people
 };
 
 // Loads with a progress bar and starts the engine.

@@ -19,7 +19,8 @@ std::string ReadPart(const JsonValue& json, const std::string& path,
     if (!part.Get("text")) part.Fail("text", "is missing");
     return part.String("text");
   }
-  part.Fail("type", StrCat("is \"", type, "\", but this model reads only parts of type \"text\""));
+  part.Fail("type", StrCat(type.empty() ? "is missing" : "is \"" + type + "\"",
+                           "; this model reads text alone"));
   return "";
 }
 
@@ -91,6 +92,11 @@ ChatMessage ReadMessage(const JsonValue& json, const std::string& path, CallName
   } else if (role == "assistant") {
     out.role = Role::kAssistant;
     out.reasoning = ReadReasoning(message);
+    if (const std::string refusal = message.String("refusal");
+        out.content.empty() && !refusal.empty()) {  // what it said instead
+      out.content = refusal;
+      out.has_content = true;
+    }
     ReadCalls(message, out, names, error);
   } else if (role == "tool") {
     out.role = Role::kTool;

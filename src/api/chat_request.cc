@@ -14,7 +14,7 @@ namespace {
 
 // Fields that would change the answer and are not offered: better refused than ignored. A value
 // that means "off" is fine.
-constexpr const char* kRefused[] = {"functions", "audio", "use_beam_search", "documents"};
+constexpr const char* kRefused[] = {"audio", "use_beam_search", "documents", "chat_template"};
 
 class RequestParser {
  public:
@@ -25,6 +25,7 @@ class RequestParser {
     if (!error_) ReadModel(fields_, context_, call_);
     if (!error_) {
       Refuse(fields_, kRefused);
+      RefuseOlderForms();
       if (fields_.Get("truncate_prompt_tokens"))
         fields_.Fail("truncate_prompt_tokens",
                      "would cut a conversation inside a message; leave old messages out instead");
@@ -51,6 +52,25 @@ class RequestParser {
   }
 
  private:
+  // What was there before tools, and answers that are more than text. (A `prediction` changes the
+  // time that an answer takes, not the answer.)
+  void RefuseOlderForms() {
+    const JsonValue* functions = fields_.Get("functions");
+    if (functions && !(functions->array() && functions->array()->empty()))
+      fields_.Fail("functions", "is not supported by this server; use tools");
+    const JsonValue* call = fields_.Get("function_call");
+    const std::string* word = call ? call->string() : nullptr;
+    if (call && !(word && (*word == "none" || *word == "auto")))
+      fields_.Fail("function_call", "is not supported by this server; use tools and tool_choice");
+    const auto* modalities = fields_.Array("modalities");
+    for (size_t i = 0; modalities && i < modalities->size(); ++i) {
+      const std::string* name = (*modalities)[i].string();
+      if (!name || *name != "text")
+        return fields_.Fail(StrCat("modalities[", i, "]"),
+                            "must be \"text\", since this model writes nothing else");
+    }
+  }
+
   void ReadConversation(int64_t now) {
     ChatRequest& chat = call_.chat;
     chat.messages = ReadMessages(body_, error_);

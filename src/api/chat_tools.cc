@@ -136,6 +136,7 @@ std::optional<ResponseFormat> ReadResponseFormat(FieldReader& fields, std::strin
   FieldReader format(*json, fields.PathOf(name), error);
   if (error) return std::nullopt;
   const std::string type = format.String("type");
+  if (type == "text" || type == "json_object") format.RefuseOthers({"type"});
   if (type == "text") return std::nullopt;
   if (type == "json_object") return ResponseFormat{"json_object", "", R"({"type":"object"})"};
   if (type != "json_schema") {
@@ -150,6 +151,9 @@ std::optional<ResponseFormat> ReadResponseFormat(FieldReader& fields, std::strin
   FieldReader schema(inner ? *inner : *json,
                      inner ? format.PathOf("json_schema") : fields.PathOf(name), error);
   if (error) return std::nullopt;
+  if (inner) format.RefuseOthers({"type", "json_schema"});
+  if (inner) schema.RefuseOthers({"name", "description", "schema", "strict"});
+  if (!inner) format.RefuseOthers({"type", "name", "description", "schema", "strict"});
   schema.Bool("strict", false);
   ResponseFormat out{schema.String("name", "response"), schema.String("description"), ""};
   const JsonValue* value = schema.Get("schema");

@@ -81,8 +81,10 @@ class CompletionParser {
     const int64_t best_of = fields_.Integer("best_of", call_.choices, 1, INT64_MAX);
     if (best_of != call_.choices)
       fields_.Fail("best_of", "is not supported by this server beyond n; leave it out");
-    if (call_.answers() > kMaxAnswers)
-      fields_.Fail("prompt", StrCat("and n ask for more than ", kMaxAnswers, " answers at once"));
+    const int64_t most = std::min(kMaxAnswers, context_.max_requests);
+    if (call_.answers() > most)
+      fields_.Fail("prompt", StrCat("and n ask for ", call_.answers(),
+                                    " answers at once; this server takes at most ", most));
   }
 
   void ReadTokenLimits() {

@@ -27,6 +27,7 @@ struct ApiContext {
   SamplingParams defaults;              // where the request says nothing (generation_config.json)
   std::string fixed_date;  // "YYYY-MM-DD" for the system message; empty = the day (UTC) of `now`
   int64_t max_choices = 128;
+  int64_t max_requests = INT64_MAX;    // that the engine has places for, running and waiting
   int64_t max_prompt_total = 1 << 22;  // tokens of the prompt times choices
   ResponseStore* responses = nullptr;  // null: the Responses API stores nothing
   // Random text, new at every call; thread-safe. Empty = RandomHex.

@@ -1,5 +1,7 @@
 #include "api/field_reader.h"
 
+#include <algorithm>
+
 namespace rose {
 
 const JsonValue* FieldReader::Get(std::string_view name) const {
@@ -52,6 +54,17 @@ const JsonValue::Array* FieldReader::Array(std::string_view name) {
   if (!value) return nullptr;
   if (!value->array()) Fail(name, "must be a list");
   return value->array();
+}
+
+void FieldReader::RefuseOthers(std::initializer_list<std::string_view> known) {
+  if (object_.object() == nullptr) return;
+  for (const auto& [name, value] : *object_.object()) {
+    if (value.is_null() || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string names;
+    for (const std::string_view other : known)
+      names += StrCat(names.empty() ? "" : other == *(known.end() - 1) ? " and " : ", ", other);
+    return Fail(name, StrCat("is not known; what may stand there is ", names));
+  }
 }
 
 std::string FieldReader::PathOf(std::string_view name) const {

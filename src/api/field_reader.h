@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,10 @@ class FieldReader {
   std::string String(std::string_view name, std::string absent = "");
   // The items of a list; nullptr if absent.
   const JsonValue::Array* Array(std::string_view name);
+
+  // Fails for a member that is not among `known`, unless it is null: where it stands it would
+  // change the answer. Names the first, and those that there are.
+  void RefuseOthers(std::initializer_list<std::string_view> known);
 
   // A reader of an object under `name`, with the same error.
   FieldReader Inner(const JsonValue& object, std::string_view name) const {

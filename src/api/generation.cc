@@ -130,7 +130,7 @@ void ReadSampling(FieldReader& fields, const ApiContext& context, SamplingParams
 }
 
 void ReadChoices(FieldReader& fields, const ApiContext& context, Generation& out) {
-  out.choices = fields.Integer("n", 1, 1, context.max_choices);
+  out.choices = fields.Integer("n", 1, 1, std::min(context.max_choices, context.max_requests));
   if (out.choices > 1 && out.request.sampling.temperature == 0)
     fields.Fail("n", "must be 1 with temperature 0, since all choices would be the same");
 }

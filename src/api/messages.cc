@@ -29,6 +29,31 @@ std::string_view TypeOf(int http_status) {
   }
 }
 
+// Fields that have another name in chat completions: theirs, ours.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+    {"stop", "stop_sequences"},
+    {"response_format", "output_config.format"},
+    {"reasoning_effort", "output_config.effort"}};
+
+// An error of chat completions, which begins with the field, about the field as it is called here.
+void NameAsHere(ApiError& error) {
+  const auto rename = [](std::string& text, std::string_view theirs, std::string_view ours) {
+    if (!text.starts_with(theirs)) return;
+    const char next = text.size() == theirs.size() ? ' ' : text[theirs.size()];
+    if (next == ' ' || next == '.' || next == '[') text.replace(0, theirs.size(), ours);
+  };
+  for (const auto& [theirs, ours] : kNames) {
+    rename(error.param, theirs, ours);
+    rename(error.message, theirs, ours);
+  }
+  // A function's members stand in the tool itself.
+  for (std::string* text : {&error.param, &error.message}) {
+    const size_t at = text->find("].function.");
+    if (text->starts_with("tools[") && at != text->npos)
+      text->erase(at + 1, std::string_view(".function").size());
+  }
+}
+
 // The chat call of a body whose limit is left out, and the limit.
 std::variant<std::pair<ChatCall, int64_t>, ApiError> ParseAsChat(std::string_view body,
                                                                  const ApiContext& context,
@@ -40,8 +65,7 @@ std::variant<std::pair<ChatCall, int64_t>, ApiError> ParseAsChat(std::string_vie
   if (error) return *error;
   auto parsed = ParseChatRequest(translated.chat, context, now);
   if (auto* failure = std::get_if<ApiError>(&parsed)) {
-    // The one field that has another name there.
-    if (failure->param == "stop") failure->message.replace(0, 4, "stop_sequences");
+    NameAsHere(*failure);
     return std::move(*failure);
   }
   return std::pair{std::get<ChatCall>(std::move(parsed)), translated.max_tokens};

@@ -39,12 +39,21 @@ Result<GrammarSource> SourceOf(std::string_view kind, const JsonValue& value) {
   return GrammarTextSource(*value.string());
 }
 
+// Members of structured_outputs that only say how other servers should go about it.
+constexpr std::array<std::string_view, 5> kTuning = {"backend", "_backend", "disable_fallback",
+                                                     "disable_any_whitespace",
+                                                     "disable_additional_properties"};
+
 void SetForm(FieldReader& fields, const std::string& path, std::string_view kind,
              const JsonValue& value, std::optional<AnswerForm>& form) {
   if (form)
     return fields.FailAt(path, StrCat("asks for a form beside ", form->field, "; give only one"));
   Result<GrammarSource> source = SourceOf(kind, value);
-  if (!source.ok()) return fields.FailAt(path, source.status().message());
+  if (!source.ok()) {
+    std::string why = source.status().message();
+    if (!why.starts_with("must ")) why = "is not understood: " + why;
+    return fields.FailAt(path, why);
+  }
   form = AnswerForm{std::move(source).value(), path};
 }
 
@@ -110,10 +119,10 @@ void ReadForm(FieldReader& fields, std::optional<AnswerForm>& form) {
       SetForm(fields, path, kind, value, form);
     } else if (kind == "json_object" && value.boolean()) {
       if (*value.boolean()) SetForm(fields, path, "json", JsonValue(JsonObjectSource().text), form);
-    } else if (kind == "structural_tag" || kind == "json_object") {
+    } else if (std::find(kTuning.begin(), kTuning.end(), kind) == kTuning.end()) {
       fields.FailAt(path,
                     "is not supported; use json, json_object: true, regex, choice or grammar");
-    }  // what is left tunes other servers' grammars
+    }
   }
 }
 

@@ -37,6 +37,17 @@ constexpr std::array<std::string_view, 8> kIncludable = {kLogprobs,
                                                          "computer_call_output.output.image_url",
                                                          "code_interpreter_call.outputs"};
 
+// Fields of chat completions, and what they are called here.
+constexpr std::pair<const char*, const char*> kChatFields[] = {
+    {"messages", "input"},
+    {"max_tokens", "max_output_tokens"},
+    {"max_completion_tokens", "max_output_tokens"},
+    {"response_format", "text.format"},
+    {"reasoning_effort", "reasoning.effort"},
+    {"logprobs", "top_logprobs"},
+    {"functions", "tools"},
+    {"function_call", "tool_choice"}};
+
 class ResponsesParser {
  public:
   ResponsesParser(const JsonValue& body, const ApiContext& context)
@@ -45,6 +56,7 @@ class ResponsesParser {
   std::variant<ResponsesCall, ApiError> Parse(int64_t now) {
     if (!error_) ReadModel(fields_, context_, call_);
     if (!error_) {
+      RefuseChatFields();
       Refuse(fields_, kRefused);
       if (fields_.Integer("n", 1, INT64_MIN, INT64_MAX) != 1)
         fields_.Fail("n", "must be 1: a response has one output");
@@ -72,6 +84,14 @@ class ResponsesParser {
   }
 
  private:
+  // Ignored they would leave an answer without what was asked for.
+  void RefuseChatFields() {
+    for (const auto& [chat, here] : kChatFields)
+      if (fields_.Get(chat))
+        fields_.Fail(chat,
+                     StrCat("is a field of /v1/chat/completions; in /v1/responses it is ", here));
+  }
+
   void ReadKeeping() {
     const bool possible = context_.responses && context_.responses->enabled();
     const bool wanted = fields_.Bool("store", true);
@@ -95,6 +115,16 @@ class ResponsesParser {
     }
     if (!found.response) {
       fields_.Fail(UnknownResponse(id));
+      return {};
+    }
+    // One that was cut by its limit can be continued; of these what they said is not what they
+    // were to say.
+    const ResponseStatus status = found.response->record->status();
+    if (status == ResponseStatus::kCancelled || status == ResponseStatus::kFailed) {
+      fields_.Fail("previous_response_id",
+                   StrCat("names \"", id, "\", which ",
+                          status == ResponseStatus::kFailed ? "has failed" : "was cancelled",
+                          "; continue one that is completed, or send its input anew"));
       return {};
     }
     std::vector<ChatMessage> messages = found.response->conversation;
@@ -121,12 +151,14 @@ class ResponsesParser {
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
     if (const JsonValue* text = fields_.Get("text")) {
       FieldReader inner(*text, "text", error_);
+      inner.RefuseOthers({"format", "verbosity"});
       chat.response_format = ReadResponseFormat(inner, "format", error_);
     }
     call_.form = FormOf(chat.response_format, "text.format");
     ReadForm(fields_, call_.form);
     if (const JsonValue* reasoning = fields_.Get("reasoning")) {
       FieldReader inner(*reasoning, "reasoning", error_);
+      inner.RefuseOthers({"effort", "summary", "generate_summary"});
       const std::string effort = inner.String("effort");
       if (!effort.empty()) SetEffort(fields_, "reasoning.effort", effort, chat);
     }

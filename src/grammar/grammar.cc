@@ -11,10 +11,10 @@ GrammarSource JsonObjectSource() {
 }
 
 Result<GrammarSource> ChoiceSource(std::span<const std::string> choices) {
-  if (choices.empty()) return InvalidArgument("there is nothing to choose from");
+  if (choices.empty()) return InvalidArgument("must have at least one text to choose from");
   GrammarSource source{GrammarSource::Kind::kRegex, ""};
   for (const std::string& choice : choices) {
-    if (choice.empty()) return InvalidArgument("a choice must not be empty");
+    if (choice.empty()) return InvalidArgument("must not hold an empty text");
     if (!source.text.empty()) source.text += '|';
     for (const char c : choice) {
       if (std::string_view(R"(\.+*?()|[]{}^$#&-~/)").find(c) != std::string_view::npos)

@@ -81,12 +81,17 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
     allowed += allowed.empty() ? "" : ", ";
     allowed += route.method;
   }
+  Exchange::ErrorForm error_form = &ErrorResponse;
+  if (request.path.starts_with("/v1/messages")) error_form = &MessagesError;
   if (allowed.empty()) {
-    refusal = ErrorResponse(404, StrCat("There is nothing at '", request.path,
-                                        "'. The API is under /v1, such as /v1/chat/completions."));
+    refusal =
+        error_form({.http_status = 404,
+                    .message = StrCat("There is nothing at '", request.path,
+                                      "'. The API is under /v1, such as /v1/chat/completions.")});
   } else {
-    refusal = ErrorResponse(
-        405, StrCat("'", request.path, "' takes ", allowed, ", not ", request.method, "."));
+    refusal = error_form(
+        {.http_status = 405,
+         .message = StrCat("'", request.path, "' takes ", allowed, ", not ", request.method, ".")});
     refusal.headers.emplace_back("Allow", allowed);
   }
   return nullptr;

@@ -30,6 +30,60 @@ TEST(ChatFields, ABudgetOfThoughtsIsAConstraint) {
   EXPECT_EQ(chat.Call("").RequestOf(0).constraint, nullptr);
 }
 
+TEST(ChatFields, MembersThatNobodyKnowsAreNamed) {
+  ChatFixture chat;
+  const char* cases[][2] = {
+      {R"("response_format":{"type":"json_object","schema":{}})", "response_format.schema"},
+      {R"("response_format":{"type":"text","x":1})", "response_format.x"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{},"stric":1}})",
+       "response_format.json_schema.stric"},
+      {R"("response_format":{"type":"json_schema","strict":true,"json_schema":{"schema":{}}})",
+       "response_format.strict"},
+      {R"("response_format":{"type":"json_schema","schema":{},"stric":1})",
+       "response_format.stric"},
+      {R"("structured_outputs":{"jsn":{}})", "structured_outputs.jsn"},
+      {R"("structured_outputs":{"whitespace_pattern":" "})",
+       "structured_outputs.whitespace_pattern"}};
+  for (const auto& [fields, path] : cases) {
+    const std::string error = chat.ErrorOf(chat.ParseWith(fields));
+    EXPECT_TRUE(error.starts_with(StrCat(path, ": ", path, " is not "))) << error;
+  }
+  EXPECT_EQ(chat.ErrorOf(chat.ParseWith(R"("response_format":{"type":"text","x":null})")), "");
+}
+
+TEST(ChatFields, OlderAndOtherFormsAreRefusedWhereTheyCount) {
+  ChatFixture chat;
+  const char* refused[][2] = {{R"("functions":[{"name":"f"}])", "functions: "},
+                              {R"("function_call":{"name":"f"})", "function_call: "},
+                              {R"("function_call":"f")", "function_call: "},
+                              {R"("modalities":["text","audio"])", "modalities[1]: "},
+                              {R"("modalities":"audio")", "modalities: "},
+                              {R"("chat_template":"{{ x }}")", "chat_template: "}};
+  for (const auto& [fields, start] : refused) {
+    const std::string error = chat.ErrorOf(chat.ParseWith(fields));
+    EXPECT_TRUE(error.starts_with(start)) << error;
+  }
+  for (const char* fields :
+       {R"("functions":[],"function_call":"auto")", R"("function_call":"none")",
+        R"("modalities":["text"])", R"("chat_template":null)",
+        R"("prediction":{"type":"content","content":"x"})"})
+    EXPECT_EQ(chat.ErrorOf(chat.ParseWith(fields)), "") << fields;
+}
+
+TEST(ChatFields, ARefusalIsWhatTheAssistantSaid) {
+  ChatFixture chat;
+  const auto prompt = [&](std::string_view message) {
+    auto parsed = chat.Parse(StrCat(R"({"messages":[{"role":"user","content":"a"},)", message,
+                                    R"(,{"role":"user","content":"b"}]})"));
+    return chat.Prompt(std::get<ChatCall>(std::move(parsed)));
+  };
+  const std::string said = prompt(R"({"role":"assistant","content":"No."})");
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":null,"refusal":"No."})"), said);
+  EXPECT_EQ(prompt(R"({"role":"assistant","refusal":"No."})"), said);
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":[{"type":"refusal","refusal":"No."}]})"), said);
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":"No.","refusal":null})"), said);
+}
+
 TEST(ChatFields, WhatIsWrongIsNamed) {
   ChatFixture chat;
   const auto expect = [&](std::string_view fields, std::string_view part) {
@@ -45,6 +99,10 @@ TEST(ChatFields, WhatIsWrongIsNamed) {
   expect(R"("top_logprobs":-1)", "top_logprobs: top_logprobs needs logprobs");
   expect(R"("top_logprobs":-1,"logprobs":true,"max_tokens":100)", "top_logprobs: ");
   expect(R"("prompt_logprobs":-1)", "prompt_logprobs: ");
+  expect(R"("guided_choice":[])", "guided_choice: guided_choice must have at least one text");
+  expect(R"("guided_choice":[""])", "guided_choice: guided_choice must not hold an empty text");
+  expect(R"("guided_grammar":"root ::= a")",
+         "guided_grammar: guided_grammar is not understood: line 1 of the grammar: ");
   expect(R"("truncate_prompt_tokens":5)", "truncate_prompt_tokens: ");
   expect(R"("thinking_token_budget":-5)", "thinking_token_budget: ");
   expect(R"("chat_template_kwargs":{"builtin_tools":["shell"]})",

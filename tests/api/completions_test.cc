@@ -319,6 +319,16 @@ TEST_F(Completions, AStreamIsTheBodyInPieces) {
   }
 }
 
+// What never fits is the request's fault; what does not fit now is answered by the engine.
+TEST_F(Completions, MoreAnswersThanTheServerHasPlacesForAreRefused) {
+  chat_.context().max_requests = 4;
+  EXPECT_EQ(ErrorOf(R"("prompt":["a","b"],"n":2)"), "");
+  EXPECT_EQ(ErrorOf(R"("prompt":["a","b","c","d","e"])"),
+            "prompt: prompt and n ask for 5 answers at once; this server takes at most 4.");
+  EXPECT_EQ(ErrorOf(R"("prompt":"a","n":5)"), "n: n must be an integer between 1 and 4.");
+  EXPECT_EQ(chat_.ErrorOf(chat_.ParseWith(R"("n":5)")), "n: n must be an integer between 1 and 4.");
+}
+
 TEST_F(Completions, StreamsCarryUsageWhereAsked) {
   const auto last = Stream(
       Call(R"("prompt":"hi","stream":true,"stream_options":{"include_usage":true})"), "abc", 1);

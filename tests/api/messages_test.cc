@@ -275,6 +275,20 @@ TEST_F(MessagesTest, FaultsNameTheirField) {
 }
 
 // Anthropic's own tool loop holds its history at the server unless it finds this code.
+// The request is translated; its errors are not.
+TEST_F(MessagesTest, FaultsThatChatCompletionsFindNameTheFieldOfHere) {
+  const auto starts = [&](std::string_view fields, std::string_view start) {
+    const std::string message = Message(With(fields));
+    EXPECT_TRUE(message.starts_with(start)) << message;
+  };
+  starts(R"("stop_sequences":[""])", "stop_sequences must ");
+  starts(R"("output_config":{"format":{"type":"json_schema","schema":{"not":{}}}})",
+         "output_config.format cannot be enforced: ");
+  starts(R"("tools":[{"name":"a b","input_schema":{}}])", "tools[0].name must ");
+  starts(R"("tools":[{"name":"a","input_schema":{}},{"name":"a","input_schema":{}}])",
+         "tools[1].name ");
+}
+
 TEST_F(MessagesTest, ThreadsAreRefusedByTheirCode) {
   const auto parsed = ParseBody(With(R"("thread":{"type":"create"})"));
   const JsonValue body = *ParseJson(MessagesErrorBody(std::get<ApiError>(parsed)));

@@ -25,6 +25,81 @@ TEST(ResponsesRequest, DefaultsAreTheModelsOwn) {
   EXPECT_EQ(call.request.stop_ids, (std::vector<int32_t>{200002, 200012, 199999}));
 }
 
+TEST(ResponsesRequest, FieldsOfChatCompletionsAreNamedAsTheyAreHere) {
+  ResponsesFixture api;
+  const char* cases[][2] = {{R"("messages":[{"role":"user","content":"x"}])", "input"},
+                            {R"("max_tokens":5)", "max_output_tokens"},
+                            {R"("max_completion_tokens":5)", "max_output_tokens"},
+                            {R"("response_format":{"type":"json_object"})", "text.format"},
+                            {R"("reasoning_effort":"low")", "reasoning.effort"},
+                            {R"("logprobs":true)", "top_logprobs"},
+                            {R"("functions":[{"name":"f"}])", "tools"},
+                            {R"("function_call":"none")", "tool_choice"}};
+  for (const auto& [fields, here] : cases) {
+    const std::string error = api.ErrorOf(api.ParseWith(fields));
+    EXPECT_TRUE(error.ends_with(StrCat("in /v1/responses it is ", here, "."))) << error;
+  }
+  EXPECT_EQ(api.ErrorOf(api.ParseWith(R"("messages":null)")), "");
+}
+
+TEST(ResponsesRequest, MembersThatNobodyKnowsAreNamed) {
+  ResponsesFixture api;
+  const char* cases[][2] = {
+      {R"("text":{"formt":{}})", "text.formt"},
+      {R"("text":{"format":{"type":"text","schema":{}}})", "text.format.schema"},
+      {R"("text":{"format":{"type":"json_schema","name":"x","schema":{},"strct":true}})",
+       "text.format.strct"},
+      {R"("reasoning":{"max_tokens":5})", "reasoning.max_tokens"},
+      {R"("structured_outputs":{"jsn":{}})", "structured_outputs.jsn"}};
+  for (const auto& [fields, path] : cases) {
+    const std::string error = api.ErrorOf(api.ParseWith(fields));
+    EXPECT_TRUE(error.starts_with(StrCat(path, ": ", path, " is not "))) << error;
+  }
+  EXPECT_EQ(api.ErrorOf(api.ParseWith(
+                R"("reasoning":{"effort":"low","generate_summary":"auto","other":null})")),
+            "");
+}
+
+TEST(ResponsesRequest, WhatWasCutOffIsNotContinued) {
+  ResponsesFixture api;
+  const auto stored = [&](FinishReason how) {
+    ResponsesCall call = api.Call(R"("background":true)");
+    const std::string id = call.id;
+    ResponsesAnswer answer(std::move(call), api.context());
+    answer.Started([] {});
+    std::vector<StreamEvent> events;
+    TokenEvent event = api.EventOf("<|channel|>final<|message|>half");
+    event.finish = FinishReason::kNone;
+    answer.Push(0, event, events);
+    const std::string asked = StrCat(R"("previous_response_id":")", id, "\"");
+    EXPECT_NE(api.ErrorOf(api.ParseWith(asked)).find("is not complete; wait"), std::string::npos);
+    if (how == FinishReason::kNone) {
+      const auto found = api.store.Find(id);
+      const auto cancel = found->cancel;
+      cancel();
+    } else {
+      answer.Push(0, {.finish = how, .error = "no"}, events);
+    }
+    return api.ErrorOf(api.ParseWith(asked));
+  };
+  const std::string start = "previous_response_id: previous_response_id names \"";
+  const std::string cancelled = stored(FinishReason::kNone);
+  EXPECT_TRUE(cancelled.starts_with(start)) << cancelled;
+  EXPECT_NE(cancelled.find("which was cancelled; continue one that is completed"),
+            std::string::npos);
+  EXPECT_NE(stored(FinishReason::kError).find("which has failed; "), std::string::npos);
+  // One that its limit ended said what it was to say.
+  EXPECT_EQ(stored(FinishReason::kLength), "");
+}
+
+TEST(ResponsesRequest, PartsThatAreNoTextAreNamed) {
+  ResponsesFixture api;
+  EXPECT_EQ(api.ErrorOf(api.Parse(R"({"input":[{"role":"user","content":[{"type":"input_image",)"
+                                  R"("image_url":"data:"}]}]})")),
+            "input[0].content[0].type: input[0].content[0].type is \"input_image\"; this model "
+            "reads text alone.");
+}
+
 TEST(ResponsesRequest, ReadsEveryField) {
   ResponsesFixture api;
   const ResponsesCall call = api.Call(

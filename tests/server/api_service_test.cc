@@ -262,6 +262,20 @@ TEST(ApiService, RefusesWithAReason) {
 }
 
 // A request is understood whatever type its body claims to have, as curl's default.
+TEST(ApiService, RefusesInTheFormOfThePathsClients) {
+  Backend backend([](const std::string&) { return kThoughtAndAnswer; });
+  for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
+    const HttpReply reply = backend.Ask("GET", path);
+    EXPECT_EQ(reply.status, 405);
+    EXPECT_EQ(FindHeader(reply.headers, "Allow"), "POST");
+    EXPECT_EQ(Text(Json(reply.body), {"type"}), "error") << reply.body;
+    EXPECT_EQ(Text(Json(reply.body), {"error", "type"}), "invalid_request_error") << reply.body;
+  }
+  const HttpReply none = backend.Ask("POST", "/v1/messages/batches", "{}");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_EQ(Text(Json(none.body), {"error", "type"}), "not_found_error") << none.body;
+}
+
 TEST(ApiService, TakesAnyContentType) {
   Backend backend([](const std::string&) { return kThoughtAndAnswer; });
   HttpClient client = backend.Connect();
