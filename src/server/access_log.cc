@@ -53,6 +53,7 @@ std::string FormatAccessLine(const AccessRecord& record, int64_t unix_ms) {
   if (record.first_byte_ms >= 0)
     line += R"(,"first_byte_ms":)" + Milliseconds(record.first_byte_ms);
   line += R"(,"total_ms":)" + Milliseconds(record.total_ms);
+  if (record.background) line += R"(,"background":true)";
   if (record.client_left) line += R"(,"client_left":true)";
   if (!record.cut_off.empty()) line += R"(,"cut_off":)" + Quote(record.cut_off);
   const RequestStats& stats = record.stats;

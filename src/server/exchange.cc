@@ -66,6 +66,7 @@ void Exchange::Submit(PreparedCall call) {
   answer_->Started([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->CancelAll();
   });
+  if (detached_) background_ = writer_->Record();
   if (!stream_) {
     if (detached_) writer_->Send({.body = answer_->Body()});
     return;
@@ -116,10 +117,9 @@ void Exchange::Complete() {
   const auto& failed = answer_->failed();
   if (failed) CancelAll();
   Report();
+  if (InBackground()) return;  // answered long ago
   if (stream_) {
     writer_->EndStream();
-  } else if (detached_) {
-    return;  // answered long ago
   } else if (failed) {
     writer_->Send(error_form_(*failed));
   } else {
@@ -128,6 +128,7 @@ void Exchange::Complete() {
 }
 
 void Exchange::OnClientLeft() {
+  client_left_ = true;
   if (detached_) return;
   if (over_.exchange(true)) return;
   CancelAll();
@@ -151,7 +152,24 @@ void Exchange::Report() {
   stats_.prompt_tokens = answer_->prompt_tokens();
   stats_.completion_tokens = answer_->completion_tokens();
   stats_.dropped_bytes = answer_->dropped_bytes();
-  writer_->SetStats(stats_);
+  if (!InBackground()) return writer_->SetStats(stats_);
+  LogBackground();
+}
+
+// Its request is over already, or will be before long.
+bool Exchange::InBackground() const {
+  return detached_ && (client_left_ || !stream_);
+}
+
+// What the log of its request could not say.
+void Exchange::LogBackground() {
+  const std::chrono::duration<double, std::milli> time =
+      std::chrono::steady_clock::now() - started_;
+  background_.background = true;
+  background_.status = 200;
+  background_.total_ms = time.count();
+  background_.stats = std::move(stats_);
+  writer_->Log(background_);
 }
 
 }  // namespace rose

@@ -42,6 +42,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Refuse(const ApiError& error);
   void CancelAll();
   void Report();
+  bool InBackground() const;
+  void LogBackground();
 
   Engine& engine_;
   Metrics& metrics_;
@@ -52,6 +54,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::unique_ptr<Answer> answer_;
   bool stream_ = false;
   bool detached_ = false;
+  bool client_left_ = false;    // of a detached call
+  AccessRecord background_;     // of a detached call, for its end
   std::vector<RequestId> ids_;  // by request of the call
   RequestStats stats_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

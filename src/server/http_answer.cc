@@ -86,6 +86,14 @@ void HttpConnection::SetRoute(int64_t serial, std::string_view route) {
   if (serial == serial_) record_.route = route;
 }
 
+AccessRecord HttpConnection::Record(int64_t serial) const {
+  return serial == serial_ ? record_ : AccessRecord{};
+}
+
+void HttpConnection::Log(const AccessRecord& record) {
+  if (context_.config.on_finished) context_.config.on_finished(record);
+}
+
 void HttpConnection::StartBody() {
   if (record_.first_byte_ms < 0) record_.first_byte_ms = MillisecondsSince(received_);
 }

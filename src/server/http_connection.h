@@ -53,6 +53,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnDisconnect(int64_t serial, std::function<void()> callback);
   void SetStats(int64_t serial, RequestStats stats);
   void SetRoute(int64_t serial, std::string_view route);
+  AccessRecord Record(int64_t serial) const;
+  void Log(const AccessRecord& record);
 
  private:
   enum class State {

@@ -73,6 +73,14 @@ void ResponseWriter::SetRoute(std::string_view route) {
                  [c = connection_, s = serial_, route] { c->SetRoute(s, route); });
 }
 
+AccessRecord ResponseWriter::Record() const {
+  return connection_->Record(serial_);
+}
+
+void ResponseWriter::Log(const AccessRecord& record) {
+  connection_->Log(record);
+}
+
 void ResponseWriter::Post(std::function<void()> task) {
   asio::post(connection_->executor(), std::move(task));
 }

@@ -44,6 +44,8 @@ struct AccessRecord {
   bool client_left = false;    // before the answer was complete
   // Why the server broke the answer off: "slow_reader", "stopped", "failed". Empty: it did not.
   std::string_view cut_off = {};
+  // A second record of a request: what it had started has ended, long after its answer.
+  bool background = false;
   RequestStats stats;
 };
 
@@ -89,6 +91,10 @@ class ResponseWriter {
   void OnDisconnect(std::function<void()> callback);
   // For the access log; before the end of the answer.
   void SetStats(RequestStats stats);
+  // What the access log would say of a request that is being answered, and a further record for it:
+  // of what goes on after the answer. Both on the server's thread.
+  AccessRecord Record() const;
+  void Log(const AccessRecord& record);
   // The pattern of the path, for figures by route; `route` is a literal.
   void SetRoute(std::string_view route);
   // Runs `task` on the server's thread, in order with the calls above.

@@ -138,6 +138,8 @@ void Metrics::ObserveTokens(double seconds, int64_t tokens) {
 }
 
 void Metrics::ObserveRequest(const AccessRecord& record) {
+  // Its request was counted when it was answered.
+  if (record.background) return ObserveGeneration(record);
   const std::string_view route = record.route.empty() ? "none" : record.route;
   RouteFigures& figures = routes_[{std::string(route), MethodLabel(record.method)}];
   ++figures.by_status[static_cast<char>('0' + record.status / 100)];

@@ -111,7 +111,7 @@ void Stream(std::shared_ptr<StoredResponse> response, const HttpRequest& request
   const auto after = IntegerParameter(request, "starting_after", -1, 0, INT64_MAX - 1, error);
   if (error) return writer->Send(ErrorResponse(*error));
   const ResponseRecord& record = *response->record;
-  const int64_t next = std::min(*after + 1, record.events());
+  const int64_t next = *after + 1;  // may be one that has not come yet, or never will
   if (!record.ended())
     return std::make_shared<Follower>(std::move(response), std::move(writer), next)->Start();
   HttpResponse reply = EventStreamHead();

@@ -107,6 +107,137 @@ void CheckShape(const JsonValue& schema, const JsonValue& answer, const std::str
   }
 }
 
+// Every field that the server looks at is described: one that is refused when it holds nonsense.
+TEST(OpenApi, DescribesEveryFieldThatIsRead) {
+  StubBackend backend([](const std::string&) { return "<|channel|>final<|message|>Hi"; });
+  HttpClient client = backend.Connect();
+  // What OpenAI, Anthropic and vLLM have, and some more.
+  const char* names[] = {"add_generation_prompt",
+                         "add_special_tokens",
+                         "allowed_token_ids",
+                         "audio",
+                         "background",
+                         "bad_words",
+                         "best_of",
+                         "cache_salt",
+                         "chat_template",
+                         "chat_template_kwargs",
+                         "continue_final_message",
+                         "conversation",
+                         "documents",
+                         "echo",
+                         "enable_response_messages",
+                         "frequency_penalty",
+                         "function_call",
+                         "functions",
+                         "guided_choice",
+                         "guided_grammar",
+                         "guided_json",
+                         "guided_regex",
+                         "ignore_eos",
+                         "include",
+                         "include_reasoning",
+                         "include_stop_str_in_output",
+                         "input",
+                         "instructions",
+                         "logit_bias",
+                         "logprob_token_ids",
+                         "logprobs",
+                         "max_completion_tokens",
+                         "max_output_tokens",
+                         "max_tokens",
+                         "max_tool_calls",
+                         "messages",
+                         "metadata",
+                         "min_p",
+                         "min_tokens",
+                         "modalities",
+                         "model",
+                         "n",
+                         "output_config",
+                         "parallel_tool_calls",
+                         "prediction",
+                         "presence_penalty",
+                         "previous_input_messages",
+                         "previous_response_id",
+                         "priority",
+                         "prompt",
+                         "prompt_cache_key",
+                         "prompt_logprobs",
+                         "reasoning",
+                         "reasoning_effort",
+                         "repetition_penalty",
+                         "response_format",
+                         "return_token_ids",
+                         "return_token_strs",
+                         "return_tokens_as_token_ids",
+                         "safety_identifier",
+                         "seed",
+                         "service_tier",
+                         "skip_special_tokens",
+                         "stop",
+                         "stop_sequences",
+                         "stop_token_ids",
+                         "store",
+                         "stream",
+                         "stream_options",
+                         "structured_outputs",
+                         "suffix",
+                         "system",
+                         "temperature",
+                         "text",
+                         "thinking",
+                         "thinking_token_budget",
+                         "tool_choice",
+                         "tools",
+                         "top_k",
+                         "top_logprobs",
+                         "top_p",
+                         "truncate_prompt_tokens",
+                         "truncation",
+                         "use_beam_search",
+                         "user",
+                         "verbosity"};
+  int read = 0;
+  for (const char* path :
+       {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"}) {
+    const JsonValue& content = *Document()
+                                    .Find("paths")
+                                    ->Find(path)
+                                    ->Find("post")
+                                    ->Find("requestBody")
+                                    ->Find("content")
+                                    ->Find("application/json");
+    const std::string schema = *content.Find("schema")->Find("$ref")->string();
+    const JsonValue& fields = *Document()
+                                   .Find("components")
+                                   ->Find("schemas")
+                                   ->Find(schema.substr(schema.rfind('/') + 1))
+                                   ->Find("properties");
+    for (const char* name : names) {
+      JsonValue::Object body;
+      for (const auto& member : *content.Find("example")->object())
+        if (member.first != name) body.push_back(member);
+      const JsonValue none{JsonValue::Object{{"none", JsonValue(std::string("such"))}}};
+      body.emplace_back(name, JsonValue(JsonValue::Array{none}));
+      const auto reply = client.Ask("POST", path, WriteJson(JsonValue(std::move(body))));
+      ASSERT_TRUE(reply.ok());
+      const auto answer = ParseJson(reply->body);
+      const JsonValue* error = answer->Find("error");
+      if (reply->status == 200) continue;
+      ++read;
+      const std::string& why = *error->Find("message")->string();
+      // A field that is refused whatever it holds need not be there.
+      if (why.find("not supported by this server") != why.npos ||
+          why.find("is a field of") != why.npos)
+        continue;
+      EXPECT_TRUE(why.starts_with(name)) << path << " " << name << ": " << why;
+      EXPECT_NE(fields.Find(name), nullptr) << path << " reads " << name << ": " << why;
+    }
+  }
+  EXPECT_GT(read, 100);
+}
+
 TEST(OpenApi, GivesExamplesThatAreAnswered) {
   StubBackend backend([](const std::string&) { return "<|channel|>final<|message|>Hi"; });
   HttpClient client = backend.Connect();

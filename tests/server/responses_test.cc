@@ -213,6 +213,104 @@ TEST(Responses, AClientThatLeavesCancelsOnlyWhatIsItsOwn) {
   backend.ExpectIdle();
 }
 
+// Whatever it was in, and whoever cut it: what is half said is not passed for whole.
+TEST(Responses, WhatIsCutOffIsIncomplete) {
+  const std::string a(5000, 'a');
+  const std::string thoughts = "<|channel|>analysis<|message|>";
+  const std::string whole = thoughts + "Think.<|end|><|start|>assistant";
+  for (const std::string& answer :
+       {thoughts + a, whole + "<|channel|>final<|message|>" + a,
+        whole + "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\":\"" + a}) {
+    for (const bool drain : {false, true}) {
+      StubBackend backend(Says(answer), 200);
+      const JsonValue queued = Json(backend.Ask(
+          "POST", kPath,
+          R"({"input":"x","background":true,"tools":[{"type":"function","name":"f"}]})"));
+      const std::string path = StrCat(kPath, "/", IdOf(queued));
+      HttpClient follower = backend.Connect();
+      Events events;
+      ASSERT_TRUE(follower.SendRequest("GET", path + "?stream=true", "").ok());
+      Events some;
+      HttpClient other = backend.Connect();
+      ASSERT_TRUE(other.SendRequest("GET", path + "?stream=true", "").ok());
+      some.Read(other, 60);  // within the last item
+      other.Close();
+      const JsonValue running = Json(backend.Ask("GET", path));
+      if (drain) {
+        EXPECT_EQ(backend.engine->Drain(0), 1);
+      } else {
+        EXPECT_EQ(backend.Ask("POST", path + "/cancel").status, 200);
+      }
+      events.Read(follower);
+      const StrictAccumulator folded = Accumulate(events.all);
+      const JsonValue stored = Json(backend.Ask("GET", path));
+      EXPECT_EQ(WriteJson(folded.final()), WriteJson(stored));
+      EXPECT_EQ(Text(stored, "status"), drain ? "\"failed\"" : "\"cancelled\"");
+      const auto& output = *At(stored, "output").array();
+      ASSERT_EQ(output.size(), answer.starts_with(whole) ? 2u : 1u);
+      EXPECT_EQ(Text(output.back(), "status"), "\"incomplete\"") << WriteJson(output.back());
+      if (output.size() == 2) {
+        EXPECT_EQ(Text(output[0], "status"), "\"completed\"");
+      }
+      EXPECT_EQ(Text(At(running, "output").array()->back(), "status"), "\"in_progress\"");
+    }
+  }
+}
+
+TEST(Responses, EventsThatHaveNotComeAreWaitedFor) {
+  StubBackend backend(Endless(), 50);
+  const JsonValue queued = Json(backend.Ask("POST", kPath, R"({"input":"x","background":true})"));
+  const std::string path = StrCat(kPath, "/", IdOf(queued));
+  // From one that will come, and from one that never will.
+  HttpClient soon = backend.Connect(), never = backend.Connect();
+  ASSERT_TRUE(soon.SendRequest("GET", path + "?stream=true&starting_after=40", "").ok());
+  ASSERT_TRUE(never.SendRequest("GET", path + "?stream=true&starting_after=1000000", "").ok());
+  Events first{.after = 40};
+  first.Read(soon, 3);
+  EXPECT_GE(first.all.size(), 3u);
+  EXPECT_EQ(backend.Ask("POST", path + "/cancel").status, 200);
+  Events none{.after = 1'000'000};
+  none.Read(never);
+  EXPECT_TRUE(none.all.empty());
+  // The same of one that has ended.
+  HttpClient late = backend.Connect();
+  ASSERT_TRUE(late.SendRequest("GET", path + "?stream=true&starting_after=1000000", "").ok());
+  none.Read(late);
+  EXPECT_TRUE(none.all.empty());
+}
+
+// The log's line of the request comes before there are tokens: a second one has them.
+TEST(Responses, InTheBackgroundAreLoggedWhenTheyEnd) {
+  StubBackend backend(Says(kAnswer));
+  const JsonValue queued =
+      Json(backend.Ask("POST", kPath, R"({"input":"hello","background":true})"));
+  const auto logged = [&] {
+    std::vector<AccessRecord> found;
+    const std::lock_guard lock(backend.mutex);
+    for (const AccessRecord& record : backend.records)
+      if (record.method == "POST") found.push_back(record);
+    return found;
+  };
+  WaitFor([&] { return logged().size() == 2; }, "there is no second record");
+  std::vector<AccessRecord> both = logged();
+  // Here it may end while its answer is still being sent.
+  if (both[0].background) std::swap(both[0], both[1]);
+  EXPECT_FALSE(both[0].background);
+  EXPECT_EQ(both[0].stats.completion_tokens, -1);
+  EXPECT_TRUE(both[1].background);
+  EXPECT_EQ(both[1].request_id, both[0].request_id);
+  EXPECT_EQ(both[1].path, kPath);
+  EXPECT_EQ(both[1].stats.finish, "stop");
+  EXPECT_GT(both[1].stats.prompt_tokens, 0);
+  EXPECT_GT(both[1].stats.completion_tokens, 0);
+  // It is one request, and one generation.
+  const std::string figures = backend.Ask("GET", "/metrics").body;
+  EXPECT_NE(figures.find("finished_reason=\"stop\"} 1"), std::string::npos) << figures;
+  EXPECT_NE(figures.find("handler=\"/v1/responses\",method=\"POST\",status=\"2xx\"} 1"),
+            std::string::npos)
+      << figures;
+}
+
 TEST(Responses, AreRefusedWhenTheQueueIsFull) {
   StubBackend backend(Endless(), 20, {.max_running = 1, .max_waiting = 1});
   const char* body = R"({"input":"x","background":true})";
