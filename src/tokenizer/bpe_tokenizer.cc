@@ -12,6 +12,12 @@ namespace {
 // More do not pay for their start, and a server has other prompts to encode as well.
 constexpr int kMostThreads = 8;
 
+// For most texts all that Encode will need: AppendText asks for room for a block of pieces, a few
+// hundred bytes, beyond what is written.
+size_t RoomFor(std::string_view text) {
+  return std::min(text.size(), text.size() / 3 + 256);
+}
+
 }  // namespace
 
 std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
@@ -43,8 +49,10 @@ BpeTokenizer::BpeTokenizer(BpeParts parts)
 
 std::vector<int32_t> BpeTokenizer::Encode(std::string_view text) const {
   std::vector<int32_t> ids;
-  ids.reserve(text.size() / 3 + 8);
+  ids.reserve(RoomFor(text));
   AppendLongText(text, ids);
+  // One piece of megabytes asked for an id a byte.
+  if (ids.capacity() > 4 * ids.size() + 1024) ids.shrink_to_fit();
   return ids;
 }
 
@@ -89,7 +97,7 @@ void BpeTokenizer::AppendLongText(std::string_view text, std::vector<int32_t>& i
   }
   std::vector<std::vector<int32_t>> part_ids(parts.size());
   ParallelFor(threads, std::ssize(parts), [&](int64_t i) {
-    part_ids[i].reserve(parts[i].size() / 3 + 8);
+    part_ids[i].reserve(RoomFor(parts[i]));
     AppendText(parts[i], part_ids[i]);
   });
   for (const std::vector<int32_t>& part : part_ids) ids.insert(ids.end(), part.begin(), part.end());
