@@ -136,5 +136,12 @@ TEST(Harmony, EveryTokenThatIsAPieceEncodesToItself) {
   EXPECT_GT(pieces, 190000);
 }
 
+// While it is merged, a piece has room for an id a byte; a prompt is kept for as long as it runs.
+TEST(Harmony, IdsOfALongPieceTakeLittleRoom) {
+  const std::vector<int32_t> ids = Harmony().Encode(std::string(200'000, 'a'));
+  EXPECT_LE(ids.size(), 30'000u);
+  EXPECT_LE(ids.capacity(), 4 * ids.size() + 1024);
+}
+
 }  // namespace
 }  // namespace rose
