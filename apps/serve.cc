@@ -255,6 +255,14 @@ void AddServe(CLI::App& app, int& exit_code) {
                    "Requests that may wait for their turn before others get 503")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
+  command
+      ->add_option("--max-queue-seconds", options->model.engine.max_queue_seconds,
+                   "Who waited this long for its turn gets 503; 0 for no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->capture_default_str();
+  command->add_flag("--pipeline", options->model.engine.pipeline,
+                    "Plan each step while the one before runs: for devices; on the CPU it only "
+                    "costs new requests a step of waiting");
   command->add_flag("!--no-prefix-cache", options->model.engine.prefix_cache,
                     "Compute every prompt anew, also where requests begin alike");
   command->add_flag("--demo", options->demo,

@@ -5,6 +5,8 @@
 namespace rose {
 namespace {
 
+constexpr int64_t kMaxPriority = 1'000'000;  // days, as a step counts like a second
+
 constexpr size_t kMaxBadWords = 1024;
 constexpr size_t kMaxBadWordBytes = 512;
 // About 70 bytes of JSON each.
@@ -69,6 +71,7 @@ void ReadTokenFields(FieldReader& fields, const ApiContext& context, Generation&
     out.request.prompt_logprobs = top < 0 ? context.vocab : top;
   }
   out.request.cache_salt = fields.String("cache_salt");
+  out.request.priority = fields.Integer("priority", 0, -kMaxPriority, kMaxPriority);
   out.return_token_ids = fields.Bool("return_token_ids", false);
   out.tokens_as_ids = fields.Bool("return_tokens_as_token_ids", false);
 }

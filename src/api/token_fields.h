@@ -12,7 +12,8 @@ inline constexpr int64_t kMaxTopLogprobs = 20;
 
 // allowed_token_ids, bad_words (texts, each also with a blank before it), logprob_token_ids,
 // prompt_logprobs (-1 = the whole vocabulary; not in streams), return_token_ids,
-// return_tokens_as_token_ids, cache_salt. After the stream fields.
+// return_tokens_as_token_ids, cache_salt, priority (lower is served first, Request::priority).
+// After the stream fields.
 void ReadTokenFields(FieldReader& fields, const ApiContext& context, Generation& out);
 
 // Logprobs of the whole vocabulary are for a few positions: a 400 on `name` if there are more than

@@ -28,6 +28,7 @@ class ThreadedEngine : public Engine {
         decoder_(std::move(decoder)),
         loop_(SchedulerLimitsOf(config), *executor_, *decoder_,
               {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),
+        max_queue_(config.max_queue_seconds),
         max_open_(SchedulerLimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
         stats_(loop_.stats()),
         seeds_(std::random_device{}()) {
@@ -62,6 +63,8 @@ class ThreadedEngine : public Engine {
     }
     ++open_;
     request.submitted = std::chrono::steady_clock::now();
+    if (max_queue_.count() > 0)
+      request.start_by = std::min(request.start_by, request.submitted + max_queue_);
     const uint64_t seed = request.sampling.seed ? *request.sampling.seed : seeds_();
     inbox_.push_back({.id = next_id_, .seed = seed, .request = std::move(request)});
     wake_.notify_all();
@@ -178,6 +181,7 @@ class ThreadedEngine : public Engine {
   const std::unique_ptr<Decoder> decoder_;
   StepLoop loop_;         // of the engine's thread
   int64_t finished_ = 0;  // of the engine's thread: loop_.finished() at the last Publish
+  const std::chrono::seconds max_queue_;
   const int64_t max_open_;
   std::vector<PageGroup> groups_;  // const once constructed
   RequestLimits limits_;           // const once constructed

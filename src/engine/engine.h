@@ -17,6 +17,8 @@ struct EngineConfig {
   int64_t max_running = 256;   // sequences computed in one step
   int64_t max_waiting = 1024;  // with max_running + max_waiting unfinished requests, Submit answers
                                // kUnavailable
+  int64_t max_queue_seconds =
+      0;  // who waited longer for its first step ends with kExpired; 0 = none
   int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
   bool prefix_cache = true;       // keep computed pages for requests that begin alike
   // Plan and submit a step while the one before runs. Worth it where the device is not the host.

@@ -11,9 +11,10 @@ namespace {
 TEST(ChatFields, WordsAndIdsReachTheSampler) {
   ChatFixture chat;
   const Request request =
-      chat.Call(R"("allowed_token_ids":[1,2],"bad_words":["no"],"prompt_logprobs":3,)"
-                R"("logprobs":true,"logprob_token_ids":[7],"cache_salt":"s","stream_interval":5,)"
-                R"("priority":1,"request_id":"r","session_id":"s")")
+      chat.Call(
+              R"("allowed_token_ids":[1,2],"bad_words":["no"],"prompt_logprobs":3,)"
+              R"("logprobs":true,"logprob_token_ids":[7],"cache_salt":"s","priority":-3,"stream_interval":5,)"
+              R"("priority":1,"request_id":"r","session_id":"s")")
           .RequestOf(0);
   EXPECT_EQ(request.sampling.allowed_ids, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(request.sampling.bad_words,
@@ -21,6 +22,7 @@ TEST(ChatFields, WordsAndIdsReachTheSampler) {
   EXPECT_EQ(request.sampling.logprob_ids, (std::vector<int32_t>{7}));
   EXPECT_EQ(request.prompt_logprobs, 3);
   EXPECT_EQ(request.cache_salt, "s");
+  EXPECT_EQ(request.priority, -3);
   EXPECT_EQ(chat.Call("").request.prompt_logprobs, -1);
 }
 

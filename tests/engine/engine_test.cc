@@ -96,7 +96,8 @@ TEST_P(EngineFailure, FailsTheRequestsAndNothingHangs) {
     gate.Pass();
     ROSE_CHECK(false, "device on fire");
   };
-  auto engine = CreateEngine({.max_running = 1, .pipeline = GetParam()}, std::move(executor), CreatePlainDecoder());
+  auto engine = CreateEngine({.max_running = 1, .pipeline = GetParam()}, std::move(executor),
+                             CreatePlainDecoder());
   EventLog running, waiting, in_the_mail, late;
   ASSERT_TRUE(engine->Submit(MakeRequest(running, {1, 2}, 100)).ok());
   ASSERT_TRUE(engine->Submit(MakeRequest(waiting, {1, 2}, 100)).ok());
@@ -130,6 +131,22 @@ TEST(Engine, DestructionCancelsWhatRunsAndWaits) {
   }
   for (EventLog& log : logs) EXPECT_TRUE(log.ended());
   EXPECT_EQ(logs.back().last().finish, FinishReason::kCancelled);
+}
+
+TEST(Engine, WhoWaitedTooLongEnds) {
+  EventLog runs, waits;
+  Gate gate;
+  auto executor = std::make_unique<LedgerExecutor>(20, 20);
+  executor->on_step = [&](const StepPlan&) { gate.Pass(); };
+  auto engine = CreateEngine({.max_running = 1, .max_queue_seconds = 1}, std::move(executor),
+                             CreatePlainDecoder());
+  ASSERT_TRUE(engine->Submit(MakeRequest(runs, {1}, 3)).ok());
+  gate.WaitForArrival();
+  ASSERT_TRUE(engine->Submit(MakeRequest(waits, {1}, 3)).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  gate.Open();
+  EXPECT_EQ(waits.WaitForEnd().finish, FinishReason::kExpired);
+  EXPECT_EQ(runs.WaitForEnd().finish, FinishReason::kLength);
 }
 
 TEST(Engine, RefusesWhatExceedsItsPlacesAndWhatComesAfterDrain) {
