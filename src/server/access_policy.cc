@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "api/messages.h"
 #include "base/check.h"
 
 namespace rose {
@@ -104,8 +103,7 @@ std::optional<HttpResponse> CheckAccess(const AccessPolicy& policy, const HttpRe
                                          "Bearer KEY' (in OpenAI's clients: api_key)."
                                        : "The API key of this request is not one of this server's.",
                        .code = "invalid_api_key"};
-  HttpResponse refusal = ErrorResponse(error);
-  if (head.path.starts_with("/v1/messages")) refusal.body = MessagesErrorBody(error);
+  HttpResponse refusal = ErrorResponseAt(head.path, error);
   refusal.headers.emplace_back("WWW-Authenticate", "Bearer");
   return refusal;
 }

@@ -17,11 +17,8 @@
 namespace rose {
 namespace {
 
-// The status and headers are those of every error, the body is that of its endpoint.
 HttpResponse MessagesError(const ApiError& error) {
-  HttpResponse response = ErrorResponse(error);
-  response.body = MessagesErrorBody(error);
-  return response;
+  return ErrorResponseAt("/v1/messages", error);
 }
 
 }  // namespace
@@ -81,17 +78,16 @@ const ApiService::Route* ApiService::FindRoute(const HttpRequest& request, HttpR
     allowed += allowed.empty() ? "" : ", ";
     allowed += route.method;
   }
-  Exchange::ErrorForm error_form = &ErrorResponse;
-  if (request.path.starts_with("/v1/messages")) error_form = &MessagesError;
+  const std::string_view path = request.path;
   if (allowed.empty()) {
-    refusal =
-        error_form({.http_status = 404,
-                    .message = StrCat("There is nothing at '", request.path,
-                                      "'. The API is under /v1, such as /v1/chat/completions.")});
+    refusal = ErrorResponseAt(
+        path, {.http_status = 404,
+               .message = StrCat("There is nothing at '", request.path,
+                                 "'. The API is under /v1, such as /v1/chat/completions.")});
   } else {
-    refusal = error_form(
-        {.http_status = 405,
-         .message = StrCat("'", request.path, "' takes ", allowed, ", not ", request.method, ".")});
+    refusal = ErrorResponseAt(path, {.http_status = 405,
+                                     .message = StrCat("'", request.path, "' takes ", allowed,
+                                                       ", not ", request.method, ".")});
     refusal.headers.emplace_back("Allow", allowed);
   }
   return nullptr;

@@ -67,7 +67,9 @@ void HttpConnection::EndStream(int64_t serial) {
 void HttpConnection::Abandon(int64_t serial) {
   if (!IsCurrent(serial)) return;
   if (streaming_) return Close("failed");
-  Send(serial, ErrorResponse(500, "The server failed to answer this request."));
+  Send(serial,
+       ErrorResponseAt(record_.path, {.http_status = 500,
+                                      .message = "The server failed to answer this request."}));
 }
 
 void HttpConnection::OnDisconnect(int64_t serial, std::function<void()> callback) {

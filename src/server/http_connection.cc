@@ -141,8 +141,10 @@ void HttpConnection::Feed(std::string_view bytes) {
         SetDeadline(context_.config.body_timeout_ms);
       }
       if (context_.receiving > context_.config.max_receiving_bytes) {
-        return Refuse(
-            ErrorResponse(503, "The server is busy receiving requests; try again later."));
+        return Refuse(ErrorResponseAt(
+            parser_->head().path,
+            {.http_status = 503,
+             .message = "The server is busy receiving requests; try again later."}));
       }
       if (parser_->expects_continue() && !told_to_continue_) Queue("HTTP/1.1 100 Continue\r\n\r\n");
       told_to_continue_ = true;
@@ -221,7 +223,8 @@ void HttpConnection::SetDeadline(int64_t ms) {
 
 void HttpConnection::OnDeadline() {
   if (state_ == State::kReading) {
-    Refuse(ErrorResponse(408, "The request did not arrive in time."));
+    Refuse(ErrorResponseAt(parser_ ? parser_->head().path : "",
+                           {.http_status = 408, .message = "The request did not arrive in time."}));
   } else {
     // While an answer is under way only a blocked write has a deadline.
     Close("slow_reader");

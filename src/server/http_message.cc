@@ -6,7 +6,7 @@
 #include <ctime>
 #include <utility>
 
-#include "api/chat_completions.h"
+#include "api/messages.h"
 #include "base/check.h"
 
 namespace rose {
@@ -101,6 +101,15 @@ HttpResponse ErrorResponse(const ApiError& error) {
 
 HttpResponse ErrorResponse(int status, std::string message) {
   return ErrorResponse(ApiError{.http_status = status, .message = std::move(message)});
+}
+
+HttpResponse ErrorResponseAt(std::string_view path, const ApiError& error) {
+  constexpr std::string_view kMessages = "/v1/messages";
+  HttpResponse response = ErrorResponse(error);
+  const bool below = path.starts_with(kMessages) &&
+                     (path.size() == kMessages.size() || path[kMessages.size()] == '/');
+  if (below) response.body = MessagesErrorBody(error);
+  return response;
 }
 
 std::string FormatHead(const HttpResponse& response, std::string_view request_id,

@@ -42,6 +42,8 @@ struct HttpResponse {
 // Status and JSON body of an error (spec E.12); 429 and 503 get a Retry-After.
 HttpResponse ErrorResponse(const ApiError& error);
 HttpResponse ErrorResponse(int status, std::string message);
+// The same in the form of the API that the path belongs to: under /v1/messages that of Anthropic.
+HttpResponse ErrorResponseAt(std::string_view path, const ApiError& error);
 
 // Status line and headers up to the empty line. `framing` is the line that says how the body ends,
 // such as "Content-Length: 5" or "Transfer-Encoding: chunked"; may be empty.

@@ -63,7 +63,7 @@ RequestParser::~RequestParser() = default;
 
 void RequestParser::Fail(int status, std::string message) {
   stage_ = Stage::kFailed;
-  error_ = ErrorResponse(status, std::move(message));
+  error_ = ErrorResponseAt(head().path, {.http_status = status, .message = std::move(message)});
 }
 
 size_t RequestParser::Push(std::string_view bytes) {

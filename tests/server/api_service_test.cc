@@ -271,6 +271,17 @@ TEST(ApiService, RefusesInTheFormOfThePathsClients) {
     EXPECT_EQ(Text(Json(reply.body), {"type"}), "error") << reply.body;
     EXPECT_EQ(Text(Json(reply.body), {"error", "type"}), "invalid_request_error") << reply.body;
   }
+  // Of an error that is found while the request is read, too.
+  HttpClient client = backend.Connect();
+  ASSERT_TRUE(client
+                  .SendRaw("POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: "
+                           "99999999999\r\n\r\n")
+                  .ok());
+  const auto large = client.ReadReply();
+  EXPECT_EQ(large->status, 413);
+  EXPECT_EQ(Text(Json(large->body), {"error", "type"}), "request_too_large") << large->body;
+  EXPECT_EQ(Text(Json(backend.Ask("GET", "/v1/messagesx").body), {"error", "type"}),
+            "NotFoundError");
   const HttpReply none = backend.Ask("POST", "/v1/messages/batches", "{}");
   EXPECT_EQ(none.status, 404);
   EXPECT_EQ(Text(Json(none.body), {"error", "type"}), "not_found_error") << none.body;
