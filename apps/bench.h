@@ -18,8 +18,8 @@ std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options);
 struct StepMeasuring {
   int64_t max_running = 64;       // sequences that decode
   int64_t max_step_tokens = 512;  // rows
-  int64_t context = 4096;         // tokens before the rows
-  int64_t repeats = 7;
+  int64_t longest = 4000;         // tokens of a prompt
+  int64_t repeats = 2;
 };
 
 // What steps take with this model on this machine; a bar on a terminal. kUnavailable if there is no

@@ -35,12 +35,14 @@ Status RunSteps(const StepsOptions& options) {
 Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& model,
                                const StepMeasuring& measuring) {
   const ModelInfo& info = loaded.model->info();
-  const std::vector<StepRecipe> recipes =
-      StepRecipes(measuring.max_running, measuring.max_step_tokens,
-                  std::min(measuring.context, info.max_positions));
+  EngineConfig config;
+  config.max_running = measuring.max_running;
+  config.max_step_tokens = measuring.max_step_tokens;
+  const std::vector<Scene> scenes =
+      Scenes(measuring.max_running, std::min(measuring.longest, info.max_positions / 2));
   ROSE_ASSIGN_OR_RETURN(
       const auto executor,
-      ModelExecutor::Create(*loaded.model, *loaded.ops, PagesForRecipes(info.kv, recipes)));
+      ModelExecutor::Create(*loaded.model, *loaded.ops, PagesForScenes(info.kv, scenes)));
   StepTable table;
   const std::filesystem::path folder = loaded.checkpoint->folder();
   table.model = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
@@ -50,9 +52,10 @@ Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& mo
   table.max_positions = info.max_positions;
   table.kv = info.kv;
   table.kv_dtype = loaded.ops->kv_dtype();
-  ProgressBar bar("measuring", stderr, "steps");
-  table.steps = MeasureSteps(*executor, recipes, measuring.repeats,
-                             [&](int64_t done) { bar.Update(done, std::ssize(recipes)); });
+  ProgressBar bar("measuring", stderr, "scenes");
+  const int64_t all = measuring.repeats * std::ssize(scenes);
+  table.steps = MeasureSteps(*executor, config, scenes, measuring.repeats,
+                             [&](int64_t done) { bar.Update(done, all); });
   return table;
 }
 
@@ -68,10 +71,10 @@ void AddBenchSteps(CLI::App& bench, int& exit_code) {
   command->add_option("--max-step-tokens", measuring.max_step_tokens, "Rows, at most")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--context", measuring.context, "Tokens before the rows, at most")
-      ->check(CLI::Range(64, 1 << 20))
+  command->add_option("--longest", measuring.longest, "Tokens of the longest prompt")
+      ->check(CLI::Range(2, 1 << 20))
       ->capture_default_str();
-  command->add_option("--repeats", measuring.repeats, "Runs of each; their median counts")
+  command->add_option("--repeats", measuring.repeats, "How often all is run; medians count")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->footer("Example:\n  rose bench steps models/rosebud > rosebud.steps");

@@ -63,7 +63,7 @@ TEST(SimulateCommand, WrongUseIsSaid) {
 TEST(SimulateCommand, MeasuresAModelAndHoldsItAgainstTheSimulation) {
   const ProgramResult steps =
       RunProgram({"bench", "steps", "tests/data/toy-a", "--max-running", "4", "--max-step-tokens",
-                  "16", "--context", "256", "--repeats", "1"});
+                  "16", "--longest", "100", "--repeats", "1"});
   EXPECT_EQ(steps.exit_code, 0) << steps.err;
   const auto table = ParseStepTable(steps.out);
   ASSERT_TRUE(table.ok()) << table.status().message();
