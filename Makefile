@@ -10,6 +10,7 @@
 #   make cuda     compile the CUDA sources (no GPU needed)
 #   make quality  how well the shipped model answers, and how often its draft agrees
 #   make schemas  whether answers to random JSON schemas fit them, and hostile schemas are refused
+#   make overload whether the server keeps its goodput for a minute at three times its capacity
 #   make clients  the OpenAI clients for Python and Node.js, and recorded requests of others, against it
 #   make reference   prompts and parsed answers against the reference library, at random
 #   make format   lay out all sources
@@ -21,7 +22,7 @@ JOBS ?= $(shell nproc)
 SECONDS_EACH ?= 60
 SCHEMAS ?= 1000
 
-.PHONY: run test build check asan tsan fuzz cuda quality schemas clients format setup setup-dev headers
+.PHONY: run test build check asan tsan fuzz cuda quality schemas overload clients format setup setup-dev headers
 .DEFAULT_GOAL := build
 
 setup:
@@ -60,6 +61,9 @@ quality: build
 schemas: build
 	@scripts/setup.sh --clients
 	@scripts/schemas.sh $(SCHEMAS)
+
+overload: build
+	@scripts/overload.sh
 
 clients: build
 	@scripts/setup.sh --clients

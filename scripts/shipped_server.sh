@@ -1,8 +1,8 @@
-# For scripts to source, from the root: serve_shipped PORT serves the shipped model until the script
-# ends, and returns once it answers.
+# For scripts to source, from the root: serve_shipped PORT [OPTIONS] serves the shipped model until
+# the script ends, and returns once it answers.
 serve_shipped() {
   local port=$1
-  build/rose serve models/rosebud --port "$port" --access-log off &
+  build/rose serve models/rosebud --port "$port" --access-log off "${@:2}" &
   server=$!
   trap 'kill $server' EXIT
   ready() {
