@@ -152,7 +152,14 @@ Result<bool> Serve(const ServeOptions& options) {
                         Listen(options, config, [&service](HttpRequest request, auto writer) {
                           service.Handle(std::move(request), std::move(writer));
                         }));
-  ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(options.model));
+  // A process whose engine failed is of no use: whoever started it starts it again.
+  Status failure;  // read when the engine is gone
+  ServingOptions model_options = options.model;
+  model_options.engine.on_failure = [&](const std::string& reason) {
+    failure = Status(StatusCode::kInternal, "the engine failed: " + reason);
+    stop.Set();
+  };
+  ROSE_ASSIGN_OR_RETURN(ServingModel model, LoadServingModel(model_options));
   ROSE_ASSIGN_OR_RETURN(const ApiContext context, MakeApiContext(model, options.names));
   service.SetReady(*model.engine, context, options.responses);
   serving = true;
@@ -172,6 +179,7 @@ Result<bool> Serve(const ServeOptions& options) {
   service.Stop();
   model.engine.reset();
   ROSE_RETURN_IF_ERROR(shown);
+  ROSE_RETURN_IF_ERROR(failure);
   return drained;
 }
 

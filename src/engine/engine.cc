@@ -28,6 +28,7 @@ class ThreadedEngine : public Engine {
         decoder_(std::move(decoder)),
         loop_(SchedulerLimitsOf(config), *executor_, *decoder_,
               {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),
+        on_failure_(config.on_failure),
         max_queue_(config.max_queue_seconds),
         max_open_(SchedulerLimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
         stats_(loop_.stats()),
@@ -129,6 +130,7 @@ class ThreadedEngine : public Engine {
       if (error.empty()) error = "unknown failure";
     }
     Close(reason, error);
+    if (reason == FinishReason::kError && on_failure_) on_failure_(error);
   }
 
   // Waits for something to do and moves new requests and cancellations into the loop; false when
@@ -181,6 +183,7 @@ class ThreadedEngine : public Engine {
   const std::unique_ptr<Decoder> decoder_;
   StepLoop loop_;         // of the engine's thread
   int64_t finished_ = 0;  // of the engine's thread: loop_.finished() at the last Publish
+  const std::function<void(const std::string&)> on_failure_;
   const std::chrono::seconds max_queue_;
   const int64_t max_open_;
   std::vector<PageGroup> groups_;  // const once constructed

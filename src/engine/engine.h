@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "engine/decoder.h"
@@ -23,6 +25,9 @@ struct EngineConfig {
   bool prefix_cache = true;       // keep computed pages for requests that begin alike
   // Plan and submit a step while the one before runs. Worth it where the device is not the host.
   bool pipeline = false;
+  // Called once, on the engine's thread, with the reason, when a step has failed and all requests
+  // have their last event. It must not call the engine.
+  std::function<void(const std::string&)> on_failure;
   int64_t prefill_chunk = 0;  // most tokens of one prompt in one step; 0 = the budget
 };
 

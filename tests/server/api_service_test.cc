@@ -538,5 +538,33 @@ TEST(ApiService, SaysThatTheEngineFailed) {
   EXPECT_EQ(backend.Ask("GET", "/health").status, 503);
 }
 
+// A step that fails: whoever it belongs to is told, the server stays up and says what it is.
+TEST(ApiService, AFailedStepFailsItsRequestsAndTheHealth) {
+  std::string reason;
+  int asked = 0;
+  StubBackend backend(
+      [&](const std::string&) {
+        ROSE_CHECK(++asked < 3, "device on fire");
+        return std::string("fine");
+      },
+      /*tokens_per_second=*/0,
+      {.on_failure = [&](const std::string& why) { reason = why; }});
+  const auto ask = [&](const char* text, bool stream) {
+    return backend.Ask("POST", "/v1/chat/completions",
+                       StrCat(R"({"messages":[{"role":"user","content":")", text, R"("}],"stream":)",
+                              stream ? "true" : "false", "}"));
+  };
+  EXPECT_EQ(ask("one", false).status, 200);
+  EXPECT_EQ(ask("two", false).status, 200);
+  EXPECT_EQ(backend.Ask("GET", "/health").status, 200);
+  const HttpReply cut = ask("three", true);
+  EXPECT_NE(cut.body.find("device on fire"), std::string::npos) << cut.body;
+  EXPECT_EQ(ask("four", false).status, 500);
+  EXPECT_EQ(backend.Ask("GET", "/health").status, 503);
+  EXPECT_EQ(backend.Ask("GET", "/v1/models").status, 200);
+  backend.engine.reset();
+  EXPECT_NE(reason.find("device on fire"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rose
