@@ -265,7 +265,7 @@ void AddServe(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command
       ->add_option("--max-queue-seconds", options->model.engine.max_queue_seconds,
-                   "Who waited this long for its turn gets 503; 0 for no limit")
+                   "Who would wait longer than this for its turn gets 503; 0 for no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
       ->capture_default_str();
   command->add_flag("--pipeline", options->model.engine.pipeline,

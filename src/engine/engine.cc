@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "engine/engine_limits.h"
 #include "engine/pipelined_executor.h"
+#include "engine/queue_estimate.h"
 #include "engine/step_loop.h"
 #include "engine/validate.h"
 
@@ -62,6 +63,11 @@ class ThreadedEngine : public Engine {
       return Unavailable("all ", max_open_, " places are taken by requests that run or wait; ",
                          "try again later");
     }
+    const int64_t queued = Queued();
+    if (max_queue_.count() > 0 && queue_.Wait(queued) > max_queue_) {
+      return Unavailable("the ", queued, " requests that wait will take longer than ",
+                         max_queue_.count(), " s to have their turn; try again later");
+    }
     ++open_;
     request.submitted = std::chrono::steady_clock::now();
     if (max_queue_.count() > 0)
@@ -82,7 +88,7 @@ class ThreadedEngine : public Engine {
   EngineStats stats() const override {
     std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
-    stats.waiting += static_cast<int64_t>(inbox_.size());
+    stats.waiting = Queued();
     return stats;
   }
 
@@ -162,7 +168,13 @@ class ThreadedEngine : public Engine {
     open_ -= loop_.finished() - finished_;
     finished_ = loop_.finished();
     if (open_ == 0) idle_.notify_all();
+    const int64_t queued = Queued();
+    queue_.Observe(std::chrono::steady_clock::now(), queued,
+                   static_cast<int64_t>(next_id_) - queued);
   }
+
+  // Under the lock: who waits for its turn.
+  int64_t Queued() const { return stats_.waiting + std::ssize(inbox_); }
 
   // Ends every request, those not yet taken in included, and refuses the ones to come.
   void Close(FinishReason reason, const std::string& error) {
@@ -201,6 +213,7 @@ class ThreadedEngine : public Engine {
   bool stop_ = false;
   std::string failure_;  // why the thread failed; empty while healthy
   EngineStats stats_;
+  QueueEstimate queue_;
   std::mt19937_64 seeds_;
 
   std::thread thread_;  // last: it uses all of the above
