@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
@@ -88,6 +89,55 @@ bool ListsAllProperties(const JsonValue& schema) {
       });
 }
 
+// The bound that is meant by "exclusiveMinimum" or "exclusiveMaximum", in old drafts a switch.
+std::optional<double> Excluded(const JsonValue& schema, std::string_view excluding,
+                               std::string_view including) {
+  const JsonValue* bound = schema.Find(excluding);
+  if (bound != nullptr && bound->boolean() != nullptr)
+    bound = *bound->boolean() ? schema.Find(including) : nullptr;
+  return bound == nullptr ? std::nullopt : bound->AsDouble();
+}
+
+// Puts `bound` in the place of an excluded one; a bound of `members` that is narrower stays.
+void Include(Object& members, std::string_view excluding, std::string_view including,
+             double bound) {
+  std::erase_if(members, [&](const auto& member) { return member.first == excluding; });
+  const auto at = std::find_if(members.begin(), members.end(),
+                               [&](const auto& member) { return member.first == including; });
+  JsonValue value(JsonValue::Number{ShortestDouble(bound)});
+  if (at == members.end()) {
+    members.emplace_back(including, std::move(value));
+  } else if (const std::optional<double> given = at->second.AsDouble();
+             !given || (including == "minimum" ? *given < bound : *given > bound)) {
+    at->second = std::move(value);
+  }
+}
+
+// Numbers may have digits without end, and most readers round them to a double: -2.00...01 with
+// enough zeros is -2, which an exclusiveMaximum of -2 excludes. So such a bound becomes one that is
+// included, a little within.
+void IncludeBounds(Object& members) {
+  const JsonValue schema(members);
+  const JsonValue* type = schema.Find("type");
+  if (type != nullptr && type->string() != nullptr && *type->string() == "integer") return;
+  const auto low = Excluded(schema, "exclusiveMinimum", "minimum");
+  const auto high = Excluded(schema, "exclusiveMaximum", "maximum");
+  if (!low && !high) return;
+  const auto bound = [&](const std::optional<double>& excluded, std::string_view name) {
+    const JsonValue* included = schema.Find(name);
+    return excluded || included == nullptr ? excluded : included->AsDouble();
+  };
+  const auto first = bound(low, "minimum");
+  const auto last = bound(high, "maximum");
+  const double range = first && last ? *last - *first : HUGE_VAL;
+  if (range <= 0) return;  // fits nothing, which the library says
+  const auto step = [&](double at) {
+    return std::min(std::max(1e-6, std::abs(at) * 1e-12), range / 4);
+  };
+  if (low) Include(members, "exclusiveMinimum", "minimum", *low + step(*low));
+  if (high) Include(members, "exclusiveMaximum", "maximum", *high - step(*high));
+}
+
 class Preparer {
  public:
   explicit Preparer(const JsonValue& root) : root_(root), closes_(!CombinesSchemas(root)) {}
@@ -102,6 +152,7 @@ class Preparer {
       CheckSize(name, value);
       out.emplace_back(NewName(schema, name), Member(name, value));
     }
+    IncludeBounds(out);
     if (closes_ && ListsAllProperties(schema))
       out.emplace_back("additionalProperties", JsonValue(false));
     return JsonValue(std::move(out));

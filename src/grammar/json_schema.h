@@ -21,6 +21,7 @@ inline constexpr int64_t kMaxSchemaMinimum = 100'000;  // of "minItems" and the 
 // - whitespace between values is one space, or a line break and an indentation of at most 32;
 // - an object that lists its properties has no others, unless "additionalProperties" or a combining
 //   keyword says something about them;
+// - an excluded bound of a number is one that is included, a millionth or less within;
 // - a "format" that is not known says nothing, as JSON Schema has it;
 // - tuples of older drafts ("items" with a list) are written as those of the last one;
 // - the branches of a "oneOf" that are references are copied, so that they can be told apart.

@@ -60,6 +60,16 @@ TEST(Case047, WhitespaceIsBounded) {
   }
 }
 
+// Many zeros and a one are below the bound, but not to a reader that rounds to a double.
+TEST(Grammar, NumbersStayClearOfAnExcludedBound) {
+  ROSE_NEEDS_GRAMMARS();
+  const auto below = JsonSchema(R"({"type":"number","minimum":-41,"exclusiveMaximum":-39})");
+  for (const char* text : {"-39", "-39.0", "-39.00000000000000000000001"})
+    EXPECT_NE(FateOf(below, text), kComplete) << text;
+  for (const char* text : {"-41", "-39.5", "-39.00001", "-39.000001", "-40.000000000000000000001"})
+    EXPECT_EQ(FateOf(below, text), kComplete) << text;
+}
+
 TEST(Grammar, TheClientCannotLoosenTheWhitespace) {
   ROSE_NEEDS_GRAMMARS();
   const GrammarSource source =

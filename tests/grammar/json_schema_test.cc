@@ -55,6 +55,27 @@ TEST(JsonSchema, WhatSaysNothingIsLeftOut) {
   EXPECT_EQ(Prepared(R"({"const":{"format":"x"}})"), R"({"const":{"format":"x"},)");
 }
 
+TEST(JsonSchema, ExcludedBoundsOfNumbersAreALittleWithin) {
+  EXPECT_EQ(Prepared(R"({"type":"number","minimum":-41,"exclusiveMaximum":-39})"),
+            R"({"type":"number","minimum":-41,"maximum":-39.000001,)");
+  EXPECT_EQ(Prepared(R"({"exclusiveMinimum":0})"), R"({"minimum":1e-6,)");
+  EXPECT_EQ(Prepared(R"({"exclusiveMaximum":1e15})"), R"({"maximum":999999999999000.0,)");
+  // In a small range, by less.
+  EXPECT_EQ(Prepared(R"({"exclusiveMinimum":0,"maximum":4e-7})"),
+            R"({"maximum":4e-7,"minimum":1e-7,)");
+  // The narrower bound holds; the switches of old drafts do as well.
+  EXPECT_EQ(Prepared(R"({"minimum":2,"exclusiveMinimum":1})"), R"({"minimum":2,)");
+  EXPECT_EQ(Prepared(R"({"minimum":2,"exclusiveMinimum":5})"), R"({"minimum":5.000001,)");
+  EXPECT_EQ(Prepared(R"({"maximum":2,"exclusiveMaximum":true})"), R"({"maximum":1.999999,)");
+  EXPECT_EQ(Prepared(R"({"maximum":2,"exclusiveMaximum":false})"),
+            R"({"maximum":2,"exclusiveMaximum":false,)");
+  // Not those of whole numbers, of empty ranges, or what is no bound.
+  for (const char* schema :
+       {R"({"type":"integer","exclusiveMinimum":1,)",
+        R"({"exclusiveMinimum":3,"exclusiveMaximum":3,)", R"({"exclusiveMinimum":"1",)"})
+    EXPECT_EQ(Prepared(std::string(schema, std::string(schema).size() - 1) + "}"), schema);
+}
+
 TEST(JsonSchema, BranchesOfOneOfAreCopied) {
   EXPECT_EQ(
       Prepared(R"({"oneOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"$defs":{"a":{"const":1}}})"),
