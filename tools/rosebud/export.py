@@ -79,13 +79,13 @@ def export(model: Model, folder) -> None:
     (folder / "generation_config.json").write_text(json.dumps(generation_json(model.config), indent=2) + "\n")
 
 
-def load(folder, dtype=torch.bfloat16) -> Model:
+def load(folder, dtype=torch.bfloat16, positions: int = 8192) -> Model:
     """A Model with the weights of an exported folder (experts as their MXFP4 values)."""
     folder = pathlib.Path(folder)
     c = json.loads((folder / "config.json").read_text())
     config = Config(c["num_hidden_layers"], c["hidden_size"], c["intermediate_size"], c["num_attention_heads"],
                     c["num_key_value_heads"], c["num_local_experts"], c["vocab_size"])
-    model, data = Model(config, dtype=dtype), load_file(folder / "model.safetensors")
+    model, data = Model(config, positions, dtype), load_file(folder / "model.safetensors")
     own = dict(zip(tensors(model), [None] * len(data)))
     assert own.keys() == data.keys(), "not the tensors of this layout"
     with torch.no_grad():

@@ -136,7 +136,7 @@ def main():
     if o.resume:
         facts = resume(o.resume, model, optimizer)
         log("resumed", facts)
-    target = export.load(o.draft_of).to(device).requires_grad_(False) if o.draft_of else None
+    target = export.load(o.draft_of, positions=o.length).to(device).requires_grad_(False) if o.draft_of else None
     compiled = device != "cpu" and not o.eager
     loss_of = torch.compile(draft_loss if target else answer_loss) if compiled else draft_loss if target else answer_loss
     if compiled:
