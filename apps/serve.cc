@@ -271,6 +271,13 @@ void AddServe(CLI::App& app, int& exit_code) {
   command->add_flag("--pipeline", options->model.engine.pipeline,
                     "Plan each step while the one before runs: for devices; on the CPU it only "
                     "costs new requests a step of waiting");
+  command
+      ->add_option("--host-cache", options->model.host_cache_bytes,
+                   "Memory of the host for KV pages that the device has no room for, such as 64G. "
+                   "On the CPU more --kv-memory does the same without the copies")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50))
+      ->default_str("0");
   command->add_flag("!--no-prefix-cache", options->model.engine.prefix_cache,
                     "Compute every prompt anew, also where requests begin alike");
   command->add_flag("--demo", options->demo,

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/engine_limits.h"
 #include "engine/model_executor.h"
 #include "engine/validate.h"
 
@@ -87,11 +88,20 @@ std::string Summary(const ServingModel& model, const ServingOptions& options, in
   const ModelInfo& info = model.loaded.model->info();
   int64_t weight_bytes = 0;
   for (const auto& [name, weight] : model.loaded.weights) weight_bytes += weight.bytes();
+  const EngineStats stats = model.engine->stats();
+  const int64_t longest = PeakBytes(GroupCosts(info.kv, model.loaded.ops->kv_dtype()),
+                                    KvLayout::kPageSize, model.engine->max_context(), /*chunk=*/1);
+  const std::string host =
+      stats.host_pages_total == 0
+          ? ""
+          : StrCat(" and ", stats.host_pages_total, " of its host tier within ",
+                   Megabytes(static_cast<int64_t>(options.host_cache_bytes)));
   return StrCat(model.name, ": ", info.architecture, ", ", info.layers, " layers, vocabulary of ",
                 info.vocab, ", weights of ", Megabytes(weight_bytes), ", ", options.model.precision,
-                " on the CPU\ncontext of ", model.engine->max_context(), " tokens, KV cache of ",
-                model.engine->stats().pages_total, " pages within ", Megabytes(kv_bytes),
-                ", up to ", options.engine.max_running, " answers at a time");
+                " on the CPU\ncontext of ", model.engine->max_context(), " tokens (",
+                Megabytes(longest), "), KV cache of ", stats.pages_total, " pages within ",
+                Megabytes(kv_bytes), host, ", up to ", options.engine.max_running,
+                " answers at a time");
 }
 
 }  // namespace
@@ -132,7 +142,18 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
                         PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));
   ROSE_RETURN_IF_ERROR(CheckContext(options, weights.info(), pages));
-  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(weights, *model.loaded.ops, pages));
+  std::vector<int64_t> host_pages;
+  if (options.host_cache_bytes > 0) {
+    if (!options.engine.prefix_cache) {
+      return InvalidArgument(
+          "--host-cache keeps pages of the prefix cache; leave --no-prefix-cache out");
+    }
+    ROSE_ASSIGN_OR_RETURN(host_pages,
+                          PlanHostPages(weights.info().kv, model.loaded.ops->kv_dtype(),
+                                        static_cast<int64_t>(options.host_cache_bytes)));
+  }
+  ROSE_ASSIGN_OR_RETURN(auto executor,
+                        ModelExecutor::Create(weights, *model.loaded.ops, pages, host_pages));
   model.max_requests = options.engine.max_running + options.engine.max_waiting;
   model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
   model.summary = Summary(model, options, kv_bytes);

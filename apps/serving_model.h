@@ -19,7 +19,8 @@ namespace rose {
 struct ServingOptions {
   ModelOptions model;
   EngineConfig engine;
-  uint64_t kv_bytes = 0;  // memory of the KV cache; 0 = 2 GiB, or a quarter of what is free
+  uint64_t kv_bytes = 0;          // memory of the KV cache; 0 = 2 GiB, or a quarter of what is free
+  uint64_t host_cache_bytes = 0;  // memory of its host tier; 0 = none
 };
 
 // Adds what AddModelOptions adds, and --max-context, --kv-memory.

@@ -1,8 +1,10 @@
 #include "cache/divide_memory.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
+#include "cache/kv_pages.h"
 
 namespace rose {
 namespace {
@@ -13,7 +15,7 @@ int64_t CeilDiv(int64_t a, int64_t b) {
 
 // The most pages that sequences within `demand` can hold at one time.
 int64_t UsefulPages(const GroupCost& group, const CacheDemand& demand) {
-  const int64_t whole = CeilDiv(demand.max_context, demand.page_size);
+  const int64_t whole = PeakPages({}, demand.page_size, demand.max_context, /*chunk=*/1);
   if (group.window == 0) return demand.max_running * whole;
   // A sequence with a chunk of c rows touches at most (window + c) / page_size + 2 pages, and the
   // chunks of all sequences together have max_step_tokens rows.
@@ -54,6 +56,28 @@ std::vector<int64_t> DividePages(std::span<const GroupCost> groups, const CacheD
   const int64_t used = give(/*sliding=*/true, has_full ? bytes / 2 : bytes);
   give(/*sliding=*/false, bytes - used);
   return pages;
+}
+
+std::vector<int64_t> DivideHostPages(std::span<const GroupCost> groups, int64_t bytes) {
+  ROSE_CHECK_GE(bytes, 0);
+  // Bytes of a page of every group of a kind: full, sliding.
+  std::array<int64_t, 2> page_bytes{};
+  for (const GroupCost& group : groups) page_bytes[group.window > 0] += group.page_bytes;
+  const int64_t sliding = page_bytes[1] == 0 ? 0 : page_bytes[0] == 0 ? bytes : bytes / 4;
+  std::vector<int64_t> pages;
+  for (const GroupCost& group : groups) {
+    pages.push_back(group.window > 0 ? sliding / page_bytes[1] : (bytes - sliding) / page_bytes[0]);
+  }
+  return pages;
+}
+
+int64_t PeakBytes(std::span<const GroupCost> groups, int64_t page_size, int64_t tokens,
+                  int64_t chunk) {
+  int64_t bytes = 0;
+  for (const GroupCost& group : groups) {
+    bytes += group.page_bytes * PeakPages({.window = group.window}, page_size, tokens, chunk);
+  }
+  return bytes;
 }
 
 }  // namespace rose

@@ -1,4 +1,5 @@
-// How memory for the KV cache is divided among the groups of a model.
+// How memory for the KV cache is divided among the groups of a model, and what a request takes of
+// it.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,16 @@ struct CacheDemand {
 // groups share the rest.
 std::vector<int64_t> DividePages(std::span<const GroupCost> groups, const CacheDemand& demand,
                                  int64_t bytes);
+
+// Pages of every group in a host tier of `bytes`: a quarter for sliding groups, if there are both
+// kinds. What is kept of them (prefix_tree.h) is two or three pages at the end of every prompt and
+// answer and at every 1,024th token, a third of the pages of full groups for a conversation of
+// 2,500 tokens.
+std::vector<int64_t> DivideHostPages(std::span<const GroupCost> groups, int64_t bytes);
+
+// Bytes that a sequence of `tokens` positions, computed in chunks of at most `chunk`, holds at any
+// time: full groups all of it, sliding groups what a chunk reaches.
+int64_t PeakBytes(std::span<const GroupCost> groups, int64_t page_size, int64_t tokens,
+                  int64_t chunk);
 
 }  // namespace rose

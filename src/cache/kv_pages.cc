@@ -26,7 +26,8 @@ KvPages::KvPages(std::vector<PageGroup> groups, int64_t page_size, bool prefix_c
       prefix_cache_(prefix_cache),
       pools_(PoolsOf(groups_)),
       tree_(groups_, page_size, pools_),
-      absent_(groups_.size(), 0) {
+      absent_(groups_.size(), 0),
+      published_(groups_.size()) {
   ROSE_CHECK_GT(page_size_, 0);
   ROSE_CHECK(!groups_.empty(), "a model has at least one KV group");
 }
@@ -54,6 +55,12 @@ SeqPages KvPages::NewSequence() const {
   seq.tables.resize(groups_.size());
   seq.held.resize(groups_.size());
   return seq;
+}
+
+void KvPages::Reserve(SeqPages& seq, int64_t tokens) const {
+  const int64_t pages = tokens / page_size_ + 1;
+  for (auto& table : seq.tables) table.reserve(pages);
+  seq.nodes.reserve(pages);
 }
 
 int64_t KvPages::FirstReached(size_t group, int64_t query) const {
@@ -205,14 +212,13 @@ void KvPages::Cover(SeqPages& seq, int64_t end) {
 void KvPages::Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens) {
   const int64_t whole = std::ssize(tokens) / page_size_;
   auto i = std::ssize(seq.nodes);
-  if (!prefix_cache_ || i >= whole) return;  // as after most steps: nothing is allocated
-  std::vector<int32_t> pages(groups_.size());
+  if (!prefix_cache_ || i >= whole) return;
   for (; i < whole; ++i) {
-    for (size_t g = 0; g < groups_.size(); ++g) pages[g] = seq.tables[g][i];
+    for (size_t g = 0; g < groups_.size(); ++g) published_[g] = seq.tables[g][i];
     const auto block = tokens.subspan(i * page_size_, page_size_);
-    seq.nodes.push_back(i == 0 ? tree_.PublishFirst(salt, block, pages)
-                               : tree_.Publish(seq.nodes.back(), block, pages));
-    for (size_t g = 0; g < groups_.size(); ++g) seq.tables[g][i] = pages[g];
+    seq.nodes.push_back(i == 0 ? tree_.PublishFirst(salt, block, published_)
+                               : tree_.Publish(seq.nodes.back(), block, published_));
+    for (size_t g = 0; g < groups_.size(); ++g) seq.tables[g][i] = published_[g];
   }
 }
 
@@ -236,7 +242,7 @@ bool KvPages::IsWarm(const SeqPages& seq, size_t group, int64_t index) const {
 
 void KvPages::Slide(SeqPages& seq, int64_t next) {
   seq.next = next;
-  GiveUnreached(seq, prefix_cache_ ? next / page_size_ * page_size_ : next);
+  GiveUnreached(seq, prefix_cache_ ? std::ssize(seq.nodes) * page_size_ : next);
 }
 
 // Gives back what a query at `query` and all behind it do not reach.

@@ -76,6 +76,8 @@ class KvPages {
   int64_t swapped_in() const { return swapped_in_; }
 
   SeqPages NewSequence() const;
+  // Makes room in its tables for `tokens` positions, so that they need not grow.
+  void Reserve(SeqPages& seq, int64_t tokens) const;
   // What of `tokens` is cached. At least one token of a prompt must be left to compute.
   PrefixTree::Match Find(std::string_view salt, std::span<const int32_t> tokens) const;
   // Pages of a group that Reuse would make unavailable (of those on the host, one each), and those
@@ -96,8 +98,8 @@ class KvPages {
   void Publish(SeqPages& seq, std::string_view salt, std::span<const int32_t> tokens);
   // Tells that the next query is at position `next` or later: sliding groups give back what it
   // cannot reach (a query at p reaches keys p - window + 1 .. p). With the prefix cache they hold
-  // what a query at the last whole page reaches until the next Cover that takes a page: only whole
-  // pages are found again, so a sequence that is preempted goes on from there.
+  // what a query behind the last published page reaches until a Cover takes the next page: that is
+  // where a sequence goes on that is preempted.
   void Slide(SeqPages& seq, int64_t next);
   // Gives everything back; the sequence is then as new.
   void Release(SeqPages& seq);
@@ -121,7 +123,8 @@ class KvPages {
   bool prefix_cache_;
   std::vector<PagePool> pools_;  // [group]
   PrefixTree tree_;
-  std::vector<int64_t> absent_;  // [group] pages that sequences will take at their first Cover
+  std::vector<int64_t> absent_;     // [group] pages that sequences will take at their first Cover
+  std::vector<int32_t> published_;  // [group] scratch of Publish
   // Of the step being planned: its copies, and what they read or write and nobody may take.
   PageCopies copies_;
   std::vector<Pin> host_pins_;

@@ -103,20 +103,26 @@ void PrefixTree::DropLost(Node* node, int64_t group) {
 
 // Drops all pages of a node and what follows it.
 void PrefixTree::DropAll(Node* node) {
-  for (const auto& [tokens, child] : node->children) DropAll(child.get());
-  nodes_ -= std::ssize(node->children);
-  node->children.clear();
+  while (!node->children.empty()) {
+    DropAll(node->children.begin()->second.get());
+    RemoveChild(node, node->children.begin());
+  }
   for (int64_t g = 0; g < std::ssize(groups_); ++g) {
     DropPage(node, g);
     DropHostPage(node, g);
   }
 }
 
+// It has no pages and no children.
+void PrefixTree::RemoveChild(Node* parent, Children::iterator child) {
+  spare_.push_back(parent->children.extract(child));
+  --nodes_;
+}
+
 void PrefixTree::Prune(Node* node) {
   while (node->parent != nullptr && node->empty()) {
     Node* parent = node->parent;
-    parent->children.erase(parent->children.find(node->tokens));
-    --nodes_;
+    RemoveChild(parent, parent->children.find(node->tokens));
     node = parent;
   }
   if (node->parent == nullptr && node->children.empty()) roots_.erase(roots_.find(node->salt));

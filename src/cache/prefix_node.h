@@ -2,9 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,12 +10,6 @@
 namespace rose {
 
 struct PrefixTree::Node {
-  struct Before {
-    using is_transparent = void;
-    bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const {
-      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-    }
-  };
   // What it has of one group: a page, a copy of it in the host tier, or both.
   struct Slot {
     int32_t page = kNoPage;
@@ -30,8 +21,7 @@ struct PrefixTree::Node {
   Node* parent = nullptr;
   std::string salt;             // of a root
   std::vector<int32_t> tokens;  // of its page; a root has none
-  // In the order of their tokens: neighbours share the longest beginnings.
-  std::map<std::span<const int32_t>, std::unique_ptr<Node>, Before> children;
+  Children children;
   std::vector<Slot> slots;  // [group]
 
   bool empty() const {

@@ -8,6 +8,10 @@
 
 namespace rose {
 
+bool PrefixTree::Before::operator()(std::span<const int32_t> a, std::span<const int32_t> b) const {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
 PrefixTree::PrefixTree(std::span<const PageGroup> groups, int64_t page_size,
                        std::vector<PagePool>& pools)
     : groups_(groups), page_size_(page_size), pools_(pools) {
@@ -90,6 +94,24 @@ void PrefixTree::DropPart(Match& match) const {
   while (!ReachesAll(path, std::ssize(path) * page_size_)) path.pop_back();
 }
 
+PrefixTree::Node* PrefixTree::AddChild(Node* parent, std::span<const int32_t> tokens) {
+  if (spare_.empty()) {
+    Children made;
+    made.emplace(tokens, std::make_unique<Node>());
+    spare_.push_back(made.extract(made.begin()));
+  }
+  Children::node_type entry = std::move(spare_.back());
+  spare_.pop_back();
+  Node* node = entry.mapped().get();
+  node->parent = parent;
+  node->tokens.assign(tokens.begin(), tokens.end());
+  node->slots.resize(groups_.size());
+  entry.key() = node->tokens;
+  parent->children.insert(std::move(entry));
+  ++nodes_;
+  return node;
+}
+
 PrefixTree::Node* PrefixTree::PublishFirst(std::string_view salt, std::span<const int32_t> tokens,
                                            std::span<int32_t> pages) {
   auto at = roots_.find(salt);
@@ -103,17 +125,8 @@ PrefixTree::Node* PrefixTree::PublishFirst(std::string_view salt, std::span<cons
 PrefixTree::Node* PrefixTree::Publish(Node* parent, std::span<const int32_t> tokens,
                                       std::span<int32_t> pages) {
   ROSE_CHECK_EQ(static_cast<int64_t>(tokens.size()), page_size_);
-  auto at = parent->children.find(tokens);
-  if (at == parent->children.end()) {
-    auto made = std::make_unique<Node>();
-    made->parent = parent;
-    made->tokens.assign(tokens.begin(), tokens.end());
-    made->slots.resize(groups_.size());
-    const std::span<const int32_t> key = made->tokens;
-    at = parent->children.emplace(key, std::move(made)).first;
-    ++nodes_;
-  }
-  Node* node = at->second.get();
+  const auto at = parent->children.find(tokens);
+  Node* node = at == parent->children.end() ? AddChild(parent, tokens) : at->second.get();
   for (int64_t g = 0; g < static_cast<int64_t>(groups_.size()); ++g) {
     Node::Slot& slot = node->slots[g];
     if (pages[g] == kNoPage || pages[g] == slot.page) continue;

@@ -94,6 +94,12 @@ class PrefixTree {
   int64_t host_pages_used() const;
 
  private:
+  // By their tokens, in order: neighbours share the longest beginnings.
+  struct Before {
+    using is_transparent = void;
+    bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const;
+  };
+  using Children = std::map<std::span<const int32_t>, std::unique_ptr<Node>, Before>;
   // The pages of one group on one tier. In the order are those that nodes own. On the host, a used
   // page is pinned, and a cold one is on the device too.
   struct Tier {
@@ -103,6 +109,7 @@ class PrefixTree {
     std::vector<Node*> nodes;  // [page] who owns it; null = no node
   };
 
+  Node* AddChild(Node* parent, std::span<const int32_t> tokens);
   bool Reaches(const std::vector<Node*>& path, int64_t group, int64_t end) const;
   bool ReachesAll(const std::vector<Node*>& path, int64_t end) const;
 
@@ -114,6 +121,7 @@ class PrefixTree {
   void DropHostPage(Node* node, int64_t group);
   void DropLost(Node* node, int64_t group);
   void DropAll(Node* node);
+  void RemoveChild(Node* parent, Children::iterator child);
   void Prune(Node* node);
 
   const std::span<const PageGroup> groups_;
@@ -123,6 +131,9 @@ class PrefixTree {
   std::vector<Tier> device_, host_;   // [group]
   std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
   int64_t nodes_ = 0;
+  // Nodes that went, with all their memory, for those to come: a cache that is full allocates
+  // nothing any more.
+  std::vector<Children::node_type> spare_;
 };
 
 }  // namespace rose

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
-#include "cache/divide_memory.h"
-
 namespace rose {
+namespace {
+
+// Of one page of every group.
+int64_t LeastBytes(std::span<const GroupCost> costs) {
+  return PeakBytes(costs, KvLayout::kPageSize, /*tokens=*/1, /*chunk=*/1);
+}
+
+}  // namespace
 
 SchedulerLimits SchedulerLimitsOf(const EngineConfig& config) {
   SchedulerLimits limits;
@@ -17,16 +23,19 @@ SchedulerLimits SchedulerLimitsOf(const EngineConfig& config) {
   return limits;
 }
 
+std::vector<GroupCost> GroupCosts(const KvLayout& layout, DType kv_dtype) {
+  std::vector<GroupCost> costs;
+  for (size_t g = 0; g < layout.groups.size(); ++g) {
+    costs.push_back({.window = layout.groups[g].window,
+                     .page_bytes = layout.PageBytes(static_cast<int>(g), kv_dtype)});
+  }
+  return costs;
+}
+
 Result<std::vector<int64_t>> PlanKvPages(const KvLayout& layout, DType kv_dtype,
                                          int64_t max_positions, const EngineConfig& config,
                                          int64_t bytes) {
-  std::vector<GroupCost> costs;
-  int64_t least_bytes = 0;
-  for (size_t g = 0; g < layout.groups.size(); ++g) {
-    const int64_t page_bytes = layout.PageBytes(static_cast<int>(g), kv_dtype);
-    costs.push_back({.window = layout.groups[g].window, .page_bytes = page_bytes});
-    least_bytes += page_bytes;
-  }
+  const std::vector<GroupCost> costs = GroupCosts(layout, kv_dtype);
   const int64_t max_running = std::max<int64_t>(1, config.max_running);
   const CacheDemand demand = {
       .page_size = KvLayout::kPageSize,
@@ -38,7 +47,17 @@ Result<std::vector<int64_t>> PlanKvPages(const KvLayout& layout, DType kv_dtype,
   const std::vector<int64_t> pages = DividePages(costs, demand, bytes);
   if (*std::min_element(pages.begin(), pages.end()) < 1) {
     return InvalidArgument(bytes, " bytes hold no page of the KV cache; give it at least ",
-                           2 * least_bytes, " bytes");
+                           2 * LeastBytes(costs), " bytes");
+  }
+  return pages;
+}
+
+Result<std::vector<int64_t>> PlanHostPages(const KvLayout& layout, DType kv_dtype, int64_t bytes) {
+  const std::vector<GroupCost> costs = GroupCosts(layout, kv_dtype);
+  std::vector<int64_t> pages = DivideHostPages(costs, bytes);
+  if (*std::min_element(pages.begin(), pages.end()) < 1) {
+    return InvalidArgument(bytes, " bytes hold no page of the host tier; give it at least ",
+                           4 * LeastBytes(costs), " bytes, or none");
   }
   return pages;
 }

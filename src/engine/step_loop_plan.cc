@@ -123,7 +123,7 @@ bool StepLoop::Admit(size_t at) {
   seq.match = {};
   const int64_t most = seq.prompt_tokens + seq.request.max_tokens;
   seq.tokens.reserve(most);
-  for (auto& table : seq.pages.tables) table.reserve(most / kv_.page_size() + 1);
+  kv_.Reserve(seq.pages, most);
   if (seq.admitted) return true;
   seq.admitted = true;
   seq.cached = std::min(seq.computed, seq.prompt_tokens);
@@ -150,9 +150,10 @@ void StepLoop::Preempt() {
 
 void StepLoop::FindCached(Sequence& seq) const {
   seq.match = {};
-  // Logprobs of a prompt come from rows, so all must be computed.
-  if (seq.request.prompt_logprobs >= 0) return;
-  seq.match = kv_.Find(seq.request.cache_salt, std::span(seq.tokens).first(seq.known - 1));
+  // Logprobs of a prompt come from rows, so those that are not out yet must be computed.
+  const bool scores = seq.request.prompt_logprobs >= 0 && seq.scored < seq.prompt_tokens - 1;
+  const int64_t most = scores ? seq.scored : seq.known - 1;
+  if (most > 0) seq.match = kv_.Find(seq.request.cache_salt, std::span(seq.tokens).first(most));
 }
 
 // Whether one that runs is about to compute the page behind what was found for a waiting one.

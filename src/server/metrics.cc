@@ -184,10 +184,11 @@ std::string Metrics::Text(std::string_view model, const EngineStats& engine) con
 
 void Metrics::WriteEngine(const EngineStats& engine, std::string_view labels,
                           std::string& out) const {
-  const double usage = engine.pages_total == 0 ? 0
-                                               : static_cast<double>(engine.pages_used) /
-                                                     static_cast<double>(engine.pages_total);
   const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const auto share = [&](int64_t part, int64_t of) {
+    return of == 0 ? 0 : number(part) / number(of);
+  };
+  const double usage = share(engine.pages_used, engine.pages_total);
   const Metric metrics[] = {
       {"vllm:num_requests_running", "gauge", "Requests in the steps.", number(engine.running)},
       {"vllm:num_requests_waiting", "gauge", "Requests in the queue.", number(engine.waiting)},
@@ -208,6 +209,21 @@ void Metrics::WriteEngine(const EngineStats& engine, std::string_view labels,
        number(engine.prefix_queries)},
       {"vllm:gpu_prefix_cache_hits_total", "counter", "The same under their old names.",
        number(engine.prefix_hits)},
+      {"vllm:external_prefix_cache_queries_total", "counter",
+       "Tokens not found on the device and looked up in the host tier.",
+       number(engine.prefix_queries - engine.prefix_hits + engine.prefix_host_hits)},
+      {"vllm:external_prefix_cache_hits_total", "counter", "Tokens found in the host tier.",
+       number(engine.prefix_host_hits)},
+      {"vllm:cpu_cache_usage_perc", "gauge", "Share of the host tier's pages in use, 0 to 1.",
+       share(engine.host_pages_used, engine.host_pages_total)},
+      {"rose:host_cache_pages", "gauge", "KV pages of the host tier.",
+       number(engine.host_pages_total)},
+      {"rose:host_cache_pages_used", "gauge", "And those that hold something.",
+       number(engine.host_pages_used)},
+      {"rose:host_cache_pages_out_total", "counter", "KV pages copied to the host tier.",
+       number(engine.pages_swapped_out)},
+      {"rose:host_cache_pages_in_total", "counter", "KV pages copied back to the device.",
+       number(engine.pages_swapped_in)},
       {"rose:engine_steps_total", "counter", "Steps of the engine.", number(engine.steps)},
   };
   for (const Metric& metric : metrics) Write(metric, labels, out);

@@ -75,6 +75,41 @@ TEST(KvPages, PeakPagesIsWhatChunkedRunsHold) {
   }
 }
 
+// Must: at most the window, one chunk and one page, whatever the chunks. With the prefix cache, up
+// to a page more between two chunks, for windows that are no whole number of pages.
+TEST(KvPages, SlidingGroupsHoldAWindowAChunkAndAPage) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    std::mt19937_64 random(seed);
+    const bool prefix_cache = seed % 2 == 0;
+    const int64_t window = seed % 3 == 0 ? 1 + random() % 300 : 128;
+    const int64_t largest = 1 + random() % 400;
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " window " << window);
+    const std::vector<PageGroup> groups = {{.window = window, .pages = 400},
+                                           {.window = 0, .pages = 400}};
+    KvPages pages(groups, kPage, prefix_cache);
+    SeqPages seq = pages.NewSequence();
+    std::vector<int32_t> tokens;
+    while (tokens.size() < 8000) {
+      const auto start = std::ssize(tokens);
+      const int64_t chunk = 1 + random() % largest;
+      for (int64_t i = 0; i < chunk; ++i) tokens.push_back(static_cast<int32_t>(random() % 9));
+      pages.Cover(seq, start + chunk);
+      // Positions from its first page on to the end of the chunk.
+      const auto positions = [&] {
+        return std::ssize(tokens) - (seq.covered - seq.held[0]) * kPage;
+      };
+      const int64_t slack = window % kPage == 0 || !prefix_cache ? kPage : 2 * kPage;
+      ASSERT_LE(positions(), window + chunk + slack) << start;
+      ASSERT_LE(seq.held[0], PeakPages(groups[0], kPage, 10'000, largest)) << start;
+      if (prefix_cache) pages.Publish(seq, "", tokens);
+      pages.Slide(seq, start + chunk);
+      ASSERT_LE(positions(), window + slack) << start;
+    }
+    pages.Release(seq);
+    ASSERT_EQ(pages.used_pages(), 0);
+  }
+}
+
 // Random admit, extend, slide and release over two pools; the counts add up after every action, and
 // no page has two owners.
 TEST(Case074, PagesOfBothPoolsAddUp) {

@@ -304,6 +304,32 @@ TEST(ToyAEngine, SameInRandomRuns) {
   std::printf("%lld preemptions\n", static_cast<long long>(preemptions));
 }
 
+// Preempted sequences go to the host tier and come back: page by page the same K and V.
+TEST(ToyAEngine, SameWhenSwapped) {
+  for (const Ops ops : {Ops::kCpuFast, Ops::kCpu}) {
+    const auto executor =
+        ModelExecutor::Create(*Toy(ops).model, *Toy(ops).ops, {8, 12}, {200, 200}).value();
+    const auto decoder = CreatePlainDecoder();
+    StepLoop loop({.max_running = 16, .max_step_tokens = 100, .prefill_chunk = 50}, *executor,
+                  *decoder, {.prefix_cache = true});
+    std::vector<EventLog> logs(Crowd().size());
+    for (size_t i = 0; i < logs.size(); ++i) {
+      Request request;
+      request.prompt = Crowd()[i].prompt;
+      request.max_tokens = kAnswer;
+      request.sampling = Crowd()[i].sampling;
+      if (Crowd()[i].constrained)
+        request.constraint = std::make_shared<ThirdsConstraint>(executor->info().vocab);
+      request.on_event = logs[i].Listener();
+      loop.Add(i + 1, *request.sampling.seed, std::move(request));
+    }
+    while (!loop.idle()) loop.Step();
+    for (size_t i = 0; i < logs.size(); ++i) EXPECT_EQ(logs[i].ids(), Crowd()[i].alone) << i;
+    EXPECT_GT(loop.stats().preemptions, 0);
+    EXPECT_GT(loop.stats().pages_swapped_in, 0);
+  }
+}
+
 // With its thread, the way a server uses it.
 TEST(ToyAEngine, SameThroughTheThreadedEngine) {
   auto engine = CreateEngine({.max_step_tokens = 100}, ToyExecutor({40, 40}), CreatePlainDecoder());

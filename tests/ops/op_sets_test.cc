@@ -1,6 +1,7 @@
 // cpu-fast against the reference: every op, every level of instructions, awkward sizes.
 #include "ops/op_sets.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace rose {
@@ -126,6 +127,43 @@ std::vector<float> RunAttention(OpSet& ops, const AttentionCase& c, int64_t chun
   std::vector<float> all;
   for (const auto& part : outputs) all.insert(all.end(), part.begin(), part.end());
   return all;
+}
+
+// A page goes to the host, from there to another page, and on to a third: K and V of all layers of
+// its group, and nothing else.
+TEST(AllOps, PagesAreCopiedBetweenTheTiersInOrder) {
+  const KvLayout layout{.groups = {{.window = 0, .layers = {1, 2}}, {.window = 8, .layers = {0}}},
+                        .kv_heads = 2,
+                        .head_dim = 4};
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    KvCache cache = set.ops->AllocateKv(layout, {4, 3}).value();
+    KvCache host = set.ops->AllocateHostKv(layout, {2, 5}).value();
+    const auto page = [](Tensor& tensor, int64_t index) {
+      const int64_t bytes = tensor.elements() / tensor.dim(0) * ElementBytes(tensor.dtype());
+      return std::span(static_cast<uint8_t*>(tensor.raw()) + index * bytes, bytes);
+    };
+    uint8_t fill = 1;
+    for (KvLayer& layer : cache.layers) {
+      for (Tensor* tensor : {&layer.keys, &layer.values}) {
+        for (int64_t p = 0; p < tensor->dim(0); ++p) std::ranges::fill(page(*tensor, p), fill++);
+      }
+    }
+    set.ops->CopyPages(cache, host,
+                       {.to_host = {{0, 3, 1}}, .to_device = {{0, 1, 2}}, .within = {{0, 2, 0}}});
+    fill = 1;
+    for (KvLayer& layer : cache.layers) {
+      for (Tensor* tensor : {&layer.keys, &layer.values}) {
+        for (int64_t p = 0; p < tensor->dim(0); ++p) {
+          const bool copied = layer.group == 0 && p != 1;
+          const int expected = fill + (copied ? 3 - p : 0);
+          EXPECT_TRUE(std::ranges::all_of(page(*tensor, p), [&](int b) { return b == expected; }));
+          ++fill;
+        }
+      }
+    }
+    EXPECT_TRUE(std::ranges::all_of(page(host.layers[0].keys, 1), [](int b) { return b == 0; }));
+  }
 }
 
 TEST(FastOps, AttentionEqualsTheReferenceInEveryChunking) {

@@ -45,6 +45,11 @@ TEST(Metrics, TellsWhatTheEngineDoes) {
                           .pages_used = 2,
                           .prefix_queries = 60,
                           .prefix_hits = 40,
+                          .prefix_host_hits = 15,
+                          .host_pages_total = 20,
+                          .host_pages_used = 5,
+                          .pages_swapped_out = 7,
+                          .pages_swapped_in = 6,
                           .prompt_tokens = 70,
                           .generated_tokens = 50,
                           .preemptions = 1};
@@ -58,6 +63,13 @@ TEST(Metrics, TellsWhatTheEngineDoes) {
   EXPECT_EQ(value("vllm:num_preemptions_total"), 1);
   EXPECT_EQ(value("vllm:prefix_cache_queries_total"), 60);
   EXPECT_EQ(value("vllm:prefix_cache_hits_total"), 40);
+  EXPECT_EQ(value("vllm:external_prefix_cache_queries_total"), 35);
+  EXPECT_EQ(value("vllm:external_prefix_cache_hits_total"), 15);
+  EXPECT_EQ(value("vllm:cpu_cache_usage_perc"), 0.25);
+  EXPECT_EQ(value("rose:host_cache_pages"), 20);
+  EXPECT_EQ(value("rose:host_cache_pages_used"), 5);
+  EXPECT_EQ(value("rose:host_cache_pages_out_total"), 7);
+  EXPECT_EQ(value("rose:host_cache_pages_in_total"), 6);
   EXPECT_EQ(samples.at(R"(vllm:request_success_total{model_name="m",engine="0",)"
                        R"(finished_reason="stop"})"),
             0);
