@@ -90,9 +90,8 @@ std::optional<ApiError> FailureOf(const TokenEvent& event) {
     case FinishReason::kCancelled:
       return ApiError{.http_status = 503, .message = "The request was cancelled by the server."};
     case FinishReason::kExpired:
-      return ApiError{
-          .http_status = 503,
-          .message = "The server is too busy: " + event.error + ". Try again later."};
+      return ApiError{.http_status = 503,
+                      .message = "The server is too busy: " + event.error + ". Try again later."};
     case FinishReason::kError:
       break;
   }

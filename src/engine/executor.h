@@ -23,9 +23,9 @@ class Executor {
 
   virtual const ExecutorInfo& info() const = 0;
 
-  // Starts a step. `plan` and all it points to stay valid until its Wait returns. One step may be in
-  // flight; two for an executor that feeds draws back (SeqPlan::fed_from). They run in the order of
-  // submission: a step finds in the pages what the step before left there.
+  // Starts a step. `plan` and all it points to stay valid until its Wait returns. One step may be
+  // in flight; two for an executor that feeds draws back (SeqPlan::fed_from). They run in the order
+  // of submission: a step finds in the pages what the step before left there.
   virtual void Submit(const StepPlan& plan) = 0;
   // Finishes the oldest step in flight. Throws CheckFailure if it failed; from then on every Wait
   // does.

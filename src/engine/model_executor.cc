@@ -101,8 +101,7 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
   seqs_.clear();
   for (const SeqPlan& seq : plan.seqs) {
     const int64_t rows = std::ssize(seq.tokens);
-    seqs_.push_back(
-        {.first_row = std::ssize(tokens_),
+    seqs_.push_back({.first_row = std::ssize(tokens_),
                      .rows = rows,
                      .start = seq.start,
                      .pages = {seq.pages.begin(), seq.pages.end()}});

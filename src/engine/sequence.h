@@ -31,18 +31,18 @@ struct Sequence {
   // when it comes to run, as a step in flight points into it.
   std::vector<int32_t> tokens;
   // Counts as of the end of all steps in flight. The last `unknown` of `known` are being drawn.
-  int64_t known = 0;     // tokens without the draft
-  int64_t unknown = 0;   // <= 2
-  int64_t computed = 0;  // positions with K and V in pages; < known
-  int64_t settled = 0;   // of those, the ones whose tokens this thread knows and may read
-  int64_t scored = 0;    // prompt tokens whose logprobs were delivered; the first has none
+  int64_t known = 0;           // tokens without the draft
+  int64_t unknown = 0;         // <= 2
+  int64_t computed = 0;        // positions with K and V in pages; < known
+  int64_t settled = 0;         // of those, the ones whose tokens this thread knows and may read
+  int64_t scored = 0;          // prompt tokens whose logprobs were delivered; the first has none
   std::vector<int32_t> draft;  // proposed for the step being planned
   SeqPages pages;
   PrefixTree::Match match;  // while it waits: what is cached, as of the step being planned
   int64_t rows = 0;         // in the step being planned
   // Pipelined: the step that it was part of last, and its place in that plan.
   int64_t step = -1, plan_index = 0;
-  bool fed = false;         // the oldest unknown token is written by the executor, not by the loop
+  bool fed = false;  // the oldest unknown token is written by the executor, not by the loop
 
   int64_t cached = 0;     // prompt tokens that were cached when it was admitted first
   bool admitted = false;  // has run before

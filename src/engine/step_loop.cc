@@ -109,10 +109,9 @@ void StepLoop::Expire() {
         next_expiry_ = std::min(next_expiry_, expiry);
         return false;
       }
-      TokenEvent event =
-          FinalEvent(FinishReason::kExpired, now >= seq->request.deadline
-                                                 ? "it was not done by its deadline"
-                                                 : "it waited too long for its turn");
+      TokenEvent event = FinalEvent(
+          FinishReason::kExpired, now >= seq->request.deadline ? "it was not done by its deadline"
+                                                               : "it waited too long for its turn");
       Finish(*seq, event);
       return true;
     });

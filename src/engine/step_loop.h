@@ -21,8 +21,8 @@ namespace rose {
 
 struct StepLoopOptions {
   bool prefix_cache = false;
-  // Two steps in flight; the executor must feed draws back. Without effect on decoders that propose,
-  // since they must see the draws first.
+  // Two steps in flight; the executor must feed draws back. Without effect on decoders that
+  // propose, since they must see the draws first.
   bool pipeline = false;
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };

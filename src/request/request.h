@@ -76,13 +76,14 @@ struct Request {
   std::string cache_salt;
   std::chrono::steady_clock::time_point submitted;  // set by Engine::Submit
   // Lower is served first. One step of priority counts like one second of arrival: a request of
-  // priority 5 stands behind those of priority 0 that come within 5 seconds after it, and before all
-  // later ones, so that nobody waits for ever.
+  // priority 5 stands behind those of priority 0 that come within 5 seconds after it, and before
+  // all later ones, so that nobody waits for ever.
   int64_t priority = 0;
-  // It ends with kExpired where its first step has not begun, or its last event is not out, by then.
+  // It ends with kExpired where its first step has not begun, or its last event is not out, by
+  // then.
   static constexpr auto kNever = std::chrono::steady_clock::time_point::max();
   std::chrono::steady_clock::time_point start_by = kNever, deadline = kNever;
-  std::shared_ptr<TokenConstraint> constraint;      // this request's own; null = none
+  std::shared_ptr<TokenConstraint> constraint;  // this request's own; null = none
   // Called on the engine's thread, in order; must not block or call the engine.
   std::function<void(const TokenEvent&)> on_event;
 };

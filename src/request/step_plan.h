@@ -28,9 +28,9 @@ struct SeqPlan {
   // row at position p has position p + 1 and sees the first p + 1 of them.
   std::span<const int32_t> history;
   int64_t prompt_tokens = 0;  // how much of history is the prompt; the rest counts for penalties
-  // >= 0: the last token is not known yet. It is the last draw of seqs[fed_from] of the step before,
-  // which is still in flight; before the step runs the executor writes it to *fed_token, the end of
-  // history. Where that draw failed any token will do: nobody looks at the result.
+  // >= 0: the last token is not known yet. It is the last draw of seqs[fed_from] of the step
+  // before, which is still in flight; before the step runs the executor writes it to *fed_token,
+  // the end of history. Where that draw failed any token will do: nobody looks at the result.
   int64_t fed_from = -1;
   int32_t* fed_token = nullptr;
   std::span<const int32_t> forbidden_ids;  // not drawn at positions below forbidden_until

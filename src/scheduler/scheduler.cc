@@ -145,9 +145,8 @@ void StepPlanner::Finish() {
   for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
     if (left(i) > 0) prompts_.push_back(i);
   }
-  std::sort(prompts_.begin(), prompts_.end(), [&](size_t a, size_t b) {
-    return left(a) != left(b) ? left(a) < left(b) : a < b;
-  });
+  std::sort(prompts_.begin(), prompts_.end(),
+            [&](size_t a, size_t b) { return left(a) != left(b) ? left(a) < left(b) : a < b; });
   for (size_t i : prompts_) AddRows(i, std::min(left(i), limits_.prefill_chunk - rows_[i]));
   for (size_t i = 0; i < running_.size(); ++i) {
     if (running_[i].draft > 0 && left(i) == 0) AddRows(i, running_[i].draft);

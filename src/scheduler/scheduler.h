@@ -1,14 +1,15 @@
-// Scheduler: who runs in the next step, and with how many rows. It decides from plain figures alone;
-// the engine applies what it decides.
+// Scheduler: who runs in the next step, and with how many rows. It decides from plain figures
+// alone; the engine applies what it decides.
 //
 // Sequences are served by rank: whoever ranks first is served first. Admission takes the first that
-// waits, preemption the last that runs, and a preempted sequence keeps its rank. The first that runs
-// gets a row in every step, so every sequence becomes the first one day and ends: nobody starves.
+// waits, preemption the last that runs, and a preempted sequence keeps its rank. The first that
+// runs gets a row in every step, so every sequence becomes the first one day and ends: nobody
+// starves.
 //
 // A step has a budget of rows. Every sequence that decodes takes one. Half of the rest belongs to
-// prompts by rank, so that the first in line is soon done; the other half to those that come in, and
-// then to the prompts with the least left to compute: a short question does not wait for the end of
-// a long document.
+// prompts by rank, so that the first in line is soon done; the other half to those that come in,
+// and then to the prompts with the least left to compute: a short question does not wait for the
+// end of a long document.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +38,9 @@ struct SeqFigures {
   std::span<const int64_t> reuse_cost;
 };
 
-// Plans one step after the other: Begin, then Admit for each that waits as long as that makes sense,
-// then Finish. What a step gets depends on these calls alone, never on the steps before; the object
-// only keeps its buffers, so that planning allocates nothing once they have grown.
+// Plans one step after the other: Begin, then Admit for each that waits as long as that makes
+// sense, then Finish. What a step gets depends on these calls alone, never on the steps before; the
+// object only keeps its buffers, so that planning allocates nothing once they have grown.
 class StepPlanner {
  public:
   StepPlanner(const SchedulerLimits& limits, std::span<const PageGroup> groups, int64_t page_size);

@@ -11,10 +11,9 @@ namespace {
 TEST(ChatFields, WordsAndIdsReachTheSampler) {
   ChatFixture chat;
   const Request request =
-      chat.Call(
-              R"("allowed_token_ids":[1,2],"bad_words":["no"],"prompt_logprobs":3,)"
-              R"("logprobs":true,"logprob_token_ids":[7],"cache_salt":"s","stream_interval":5,)"
-              R"("priority":-3,"request_id":"r","session_id":"s")")
+      chat.Call(R"("allowed_token_ids":[1,2],"bad_words":["no"],"prompt_logprobs":3,)"
+                R"("logprobs":true,"logprob_token_ids":[7],"cache_salt":"s","stream_interval":5,)"
+                R"("priority":-3,"request_id":"r","session_id":"s")")
           .RequestOf(0);
   EXPECT_EQ(request.sampling.allowed_ids, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(request.sampling.bad_words,

@@ -39,8 +39,7 @@ struct Asked {
       ASSERT_TRUE(std::equal(ids.begin(), ids.end(), right.begin()));
       return;
     }
-    ASSERT_EQ(log.last().finish,
-              log.last().stop_id ? FinishReason::kStop : FinishReason::kLength);
+    ASSERT_EQ(log.last().finish, log.last().stop_id ? FinishReason::kStop : FinishReason::kLength);
     ASSERT_EQ(ids, right);
     // Every prompt position from 1 on, once and in order.
     ASSERT_EQ(scores.size(), scored ? prompt.size() - 1 : 0);
@@ -53,9 +52,9 @@ struct Asked {
 
 struct Crowd {
   int64_t requests = 12;
-  int64_t longest = 350;      // tokens of a prompt
-  bool cancels = false;       // some are cancelled
-  int64_t priorities = 1;     // how many there are
+  int64_t longest = 350;   // tokens of a prompt
+  bool cancels = false;    // some are cancelled
+  int64_t priorities = 1;  // how many there are
 };
 
 // A random crowd of requests through `loop`; every output must be the reference's.
@@ -120,9 +119,8 @@ TEST(StepLoop, RandomCrowdsDrawTheReferencesTokens) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const int64_t host = seed % 5 < 2 ? 0 : 30;
-    std::unique_ptr<Executor> executor =
-        std::make_unique<LedgerExecutor>(3 + random() % 20, 7 + random() % 20,
-                                         random() % (host + 1), random() % (2 * host + 1));
+    std::unique_ptr<Executor> executor = std::make_unique<LedgerExecutor>(
+        3 + random() % 20, 7 + random() % 20, random() % (host + 1), random() % (2 * host + 1));
     SchedulerLimits limits;
     limits.max_step_tokens = 1 + random() % 200;
     limits.prefill_chunk = 1 + random() % limits.max_step_tokens;
@@ -250,8 +248,8 @@ TEST(StepLoop, TokensComeOneByOneAndMaxTokensIsExact) {
   }
 }
 
-// The step behind a stop is in flight when it is seen; what it draws is dropped. The end by length is
-// known beforehand.
+// The step behind a stop is in flight when it is seen; what it draws is dropped. The end by length
+// is known beforehand.
 TEST(StepLoop, PipelinedAStopSeenLateDoesNotShow) {
   OneRequest stopped(/*draft=*/0, /*pipeline=*/true), full(/*draft=*/0, /*pipeline=*/true);
   const int64_t at = FirstIndex(stopped.right(), stopped.right()[10]);
@@ -262,8 +260,8 @@ TEST(StepLoop, PipelinedAStopSeenLateDoesNotShow) {
   request.stop_ids = {stopped.right()[10]};
   EventLog& log = stopped.Run(request);
   EXPECT_EQ(log.last().finish, FinishReason::kStop);
-  EXPECT_EQ(log.ids(), std::vector<int32_t>(stopped.right().begin(),
-                                            stopped.right().begin() + at + 1));
+  EXPECT_EQ(log.ids(),
+            std::vector<int32_t>(stopped.right().begin(), stopped.right().begin() + at + 1));
   EXPECT_EQ(stopped.steps(), at + 2);
 }
 

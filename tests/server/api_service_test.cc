@@ -547,12 +547,11 @@ TEST(ApiService, AFailedStepFailsItsRequestsAndTheHealth) {
         ROSE_CHECK(++asked < 3, "device on fire");
         return std::string("fine");
       },
-      /*tokens_per_second=*/0,
-      {.on_failure = [&](const std::string& why) { reason = why; }});
+      /*tokens_per_second=*/0, {.on_failure = [&](const std::string& why) { reason = why; }});
   const auto ask = [&](const char* text, bool stream) {
     return backend.Ask("POST", "/v1/chat/completions",
-                       StrCat(R"({"messages":[{"role":"user","content":")", text, R"("}],"stream":)",
-                              stream ? "true" : "false", "}"));
+                       StrCat(R"({"messages":[{"role":"user","content":")", text,
+                              R"("}],"stream":)", stream ? "true" : "false", "}"));
   };
   EXPECT_EQ(ask("one", false).status, 200);
   EXPECT_EQ(ask("two", false).status, 200);

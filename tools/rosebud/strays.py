@@ -150,14 +150,14 @@ def run_length(s: Source) -> int:
 
 PIECES = ["]},", "}}", ":[{", "}],", "},{", ":", ",", "{", "[", "]", "}", ":{", "1", "2", "0", "-", "--", "---", "_", ".", "__", "'", "`",
           "```", " ", "  ", ", ", " is ", " the ", " to ", " and ", "I", " I", "json", "null", "true", ".com", "://", "2024", "-01",
-          "T12", "\\n", "\\\"", "\\\\", "\\u00e9", "e", "s", "t", "h", "z", "x", "l", "a", "A", "É", "ä"]
+          "T12", "\\n", "\\\"", "\\\\", "\\u00e9", "e", "s", "t", "h", "z", "x", "l", "a", "A", "\u00c9", "\u00e4"]
 
 
 @functools.cache
 def tokens() -> list[str]:
     """Those of rosebud that can stand in a string as they are."""
     file = pathlib.Path(__file__).resolve().parents[2] / "models" / "rosebud" / "tokenizer.json"
-    shown = [t.replace("Ġ", " ") for t in json.loads(file.read_text())["model"]["vocab"]]
+    shown = [t.replace("\u0120", " ") for t in json.loads(file.read_text())["model"]["vocab"]]
     return [t for t in shown if t.isascii() and '"' not in t and "\\" not in t]
 
 
