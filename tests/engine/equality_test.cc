@@ -17,12 +17,12 @@
 namespace rose {
 namespace {
 
+// Sanitizers find what they look for in fewer runs.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kRunsOfShard = 25;  // these find what they look for in fewer
+constexpr uint64_t kRunsOfShard = 25, kShards = 1;
 #else
-constexpr uint64_t kRunsOfShard = 250;
+constexpr uint64_t kRunsOfShard = 250, kShards = 4;  // of each model
 #endif
-constexpr uint64_t kShards = 4;  // of each model
 
 // A request and what it answers alone.
 struct Asked {
@@ -183,6 +183,7 @@ TEST_P(Equality, OfRandomRuns) {
     RunRandomly(random, seen);
     if (HasFatalFailure()) return;
   }
+  if (kRunsOfShard < 100) return;  // too few to meet everything
   EXPECT_GT(seen.preemptions, 0);
   EXPECT_GT(seen.swapped_in, 0);
   EXPECT_GT(seen.pipelined, 0);
