@@ -39,8 +39,7 @@ TokenEvent FinalEvent(FinishReason reason, const std::string& error) {
 
 StepLoop::StepLoop(const SchedulerLimits& limits, Executor& executor, Decoder& decoder,
                    StepLoopOptions options)
-    : limits_(limits),
-      executor_(executor),
+    : executor_(executor),
       decoder_(decoder),
       options_(std::move(options)),
       depth_(options_.pipeline && !decoder.proposes() ? 2 : 1),
@@ -161,13 +160,17 @@ void StepLoop::Settle() {
   StepResult result = executor_.Wait();
   ++settled_;
   ROSE_CHECK_EQ(result.seqs.size(), done.seqs.size());
+  bool ended_waiting = false;  // sent back while its last token was drawn
   for (size_t i = 0; i < done.seqs.size(); ++i) {
+    Sequence& seq = *done.seqs[i];
     // One that ended while this step was in flight: whatever was drawn comes too late.
-    if (done.seqs[i]->finished) continue;
-    SettleSequence(*done.seqs[i], done.plan.seqs[i], std::move(result.seqs[i]));
+    if (seq.finished) continue;
+    SettleSequence(seq, done.plan.seqs[i], std::move(result.seqs[i]));
+    ended_waiting |= seq.finished && !seq.running;
   }
-  std::erase_if(running_, [](const auto& seq) { return seq->finished; });
-  std::erase_if(waiting_, [](const auto& seq) { return seq->finished; });
+  const auto finished = [](const SequencePtr& seq) { return seq->finished; };
+  std::erase_if(running_, finished);
+  if (ended_waiting) std::erase_if(waiting_, finished);
   done.seqs.clear();
   ++totals_.steps;
 }

@@ -97,7 +97,6 @@ class StepLoop {
   Flight& flight(int64_t step) { return flights_[step % std::ssize(flights_)]; }
   void Insert(SequencePtr seq);  // into waiting_
 
-  const SchedulerLimits limits_;
   Executor& executor_;
   Decoder& decoder_;
   const StepLoopOptions options_;
