@@ -142,6 +142,17 @@ struct Member {
   std::vector<int32_t> alone;
 };
 
+// The request that it makes.
+Request RequestOf(const Member& member, int64_t vocab, EventLog& log) {
+  Request request;
+  request.prompt = member.prompt;
+  request.max_tokens = kAnswer;
+  request.sampling = member.sampling;
+  if (member.constrained) request.constraint = std::make_shared<ThirdsConstraint>(vocab);
+  request.on_event = log.Listener();
+  return request;
+}
+
 struct Setting {
   SchedulerLimits limits = {.max_running = 16, .max_step_tokens = 1024, .prefill_chunk = 1024};
   std::vector<int64_t> pages = {100, 100};  // full group, sliding group
@@ -158,16 +169,9 @@ std::vector<std::vector<int32_t>> RunTogether(const std::vector<const Member*>& 
   StepLoop loop(setting.limits, executor, decoder);
   std::vector<EventLog> logs(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
-    Request request;
-    request.prompt = members[i]->prompt;
-    request.max_tokens = kAnswer;
-    request.sampling = members[i]->sampling;
-    if (members[i]->constrained) {
-      request.constraint = std::make_shared<ThirdsConstraint>(executor.info().vocab);
-    }
-    request.on_event = logs[i].Listener();
     decoder.Tell(i + 1, members[i]->prompt, members[i]->alone);
-    loop.Add(i + 1, *members[i]->sampling.seed, std::move(request));
+    loop.Add(i + 1, *members[i]->sampling.seed,
+             RequestOf(*members[i], executor.info().vocab, logs[i]));
   }
   while (!loop.idle()) loop.Step();
   if (preemptions != nullptr) *preemptions += loop.stats().preemptions;
@@ -314,14 +318,8 @@ TEST(ToyAEngine, SameWhenSwapped) {
                   *decoder, {.prefix_cache = true});
     std::vector<EventLog> logs(Crowd().size());
     for (size_t i = 0; i < logs.size(); ++i) {
-      Request request;
-      request.prompt = Crowd()[i].prompt;
-      request.max_tokens = kAnswer;
-      request.sampling = Crowd()[i].sampling;
-      if (Crowd()[i].constrained)
-        request.constraint = std::make_shared<ThirdsConstraint>(executor->info().vocab);
-      request.on_event = logs[i].Listener();
-      loop.Add(i + 1, *request.sampling.seed, std::move(request));
+      loop.Add(i + 1, *Crowd()[i].sampling.seed,
+               RequestOf(Crowd()[i], executor->info().vocab, logs[i]));
     }
     while (!loop.idle()) loop.Step();
     for (size_t i = 0; i < logs.size(); ++i) EXPECT_EQ(logs[i].ids(), Crowd()[i].alone) << i;
@@ -335,15 +333,7 @@ TEST(ToyAEngine, SameThroughTheThreadedEngine) {
   auto engine = CreateEngine({.max_step_tokens = 100}, ToyExecutor({40, 40}), CreatePlainDecoder());
   std::vector<EventLog> logs(Crowd().size());
   for (size_t i = 0; i < logs.size(); ++i) {
-    Request request;
-    request.prompt = Crowd()[i].prompt;
-    request.max_tokens = kAnswer;
-    request.sampling = Crowd()[i].sampling;
-    if (Crowd()[i].constrained) {
-      request.constraint = std::make_shared<ThirdsConstraint>(engine->vocab());
-    }
-    request.on_event = logs[i].Listener();
-    ASSERT_TRUE(engine->Submit(std::move(request)).ok());
+    ASSERT_TRUE(engine->Submit(RequestOf(Crowd()[i], engine->vocab(), logs[i])).ok());
   }
   for (size_t i = 0; i < logs.size(); ++i) {
     EXPECT_EQ(logs[i].WaitForEnd().finish, FinishReason::kLength);

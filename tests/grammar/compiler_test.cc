@@ -6,6 +6,7 @@
 
 #include "grammar/grammar_constraint.h"
 #include "grammar/grammars.h"
+#include "grammar/reference_bomb.h"
 
 namespace rose {
 namespace {
@@ -63,15 +64,7 @@ std::vector<GrammarSource> HostileSources() {
   std::string refs = R"({"$defs":{"a":{"type":"string"}},"anyOf":[)";
   for (int i = 0; i < 5'000; ++i) refs += StrCat(i == 0 ? "" : ",", R"({"$ref":"#/$defs/a"})");
   schema(refs + "]}");
-  // Each definition uses the next one ten times.
-  std::string bomb = R"({"$ref":"#/$defs/d0","$defs":{"d40":{"type":"string"})";
-  for (int i = 0; i < 40; ++i) {
-    bomb += StrCat(",\"d", i, "\":{\"allOf\":[");
-    for (int j = 0; j < 10; ++j)
-      bomb += StrCat(j == 0 ? "" : ",", "{\"$ref\":\"#/$defs/d", i + 1, "\"}");
-    bomb += "]}";
-  }
-  schema(bomb + "}}");
+  schema(ReferenceBomb(R"({"type":"string"})"));
   std::string enums = R"({"enum":[)";
   for (int i = 0; i < 12'000; ++i) enums += StrCat(i == 0 ? "" : ",", "\"value ", i * 7919, "\"");
   schema(enums + "]}");
