@@ -37,26 +37,27 @@ TEST(ResponsesAnswer, TheBodyHasEveryField) {
   const JsonValue body = api.Body(call, kAnswer);
   EXPECT_EQ(
       WriteJson(body),
-      StrCat(R"({"id":"resp_id2","object":"response","created_at":1764400000,)"
-             R"("status":"completed","background":false,"error":null,"incomplete_details":null,)"
-             R"("model":"rosebud","instructions":null,"max_output_tokens":null,)"
-             R"("max_tool_calls":null,"metadata":{},"parallel_tool_calls":true,)"
-             R"("previous_response_id":null,"prompt":null,)"
-             R"("reasoning":{"effort":"medium","summary":null},"service_tier":"auto",)"
-             R"("store":true,"temperature":1,"text":{"format":{"type":"text"}},)"
-             R"("tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1,)"
-             R"("truncation":"disabled","user":null,"prompt_cache_key":null,)"
-             R"("safety_identifier":null,"output":[{"id":"rs_id3","type":"reasoning",)"
-             R"("summary":[],"content":[{"type":"reasoning_text","text":"think"}],)"
-             R"("encrypted_content":null,"status":"completed"},{"id":"msg_id4",)"
-             R"("type":"message","role":"assistant","content":[{"type":"output_text",)"
-             R"("text":"It is )",
-             "\U0001F999",
-             R"(.","annotations":[],"logprobs":[]}],"status":"completed"}],)"
-             R"("usage":{"input_tokens":)",
-             prompt, R"(,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":45,)",
-             R"("output_tokens_details":{"reasoning_tokens":5},"total_tokens":)", prompt + 45,
-             "}}"));
+      StrCat(
+          R"({"id":"resp_id2","object":"response","created_at":1764400000,)"
+          R"("status":"completed","background":false,"error":null,"incomplete_details":null,)"
+          R"("model":"rosebud","instructions":null,"max_output_tokens":null,)"
+          R"("max_tool_calls":null,"metadata":{},"parallel_tool_calls":true,)"
+          R"("previous_response_id":null,"prompt":null,)"
+          R"("reasoning":{"effort":"medium","summary":null},"service_tier":"auto",)"
+          R"("store":true,"temperature":1,"text":{"format":{"type":"text"}},)"
+          R"("tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1,)"
+          R"("truncation":"disabled","user":null,"prompt_cache_key":null,)"
+          R"("safety_identifier":null,"output":[{"id":"rs_id3","type":"reasoning",)"
+          R"("summary":[],"content":[{"type":"reasoning_text","text":"think"}],)"
+          R"("encrypted_content":null,"status":"completed"},{"id":"msg_id4",)"
+          R"("type":"message","role":"assistant","content":[{"type":"output_text",)"
+          R"("text":"It is )",
+          "\U0001F999",
+          R"(.","annotations":[],"logprobs":[]}],"status":"completed"}],)"
+          R"("usage":{"input_tokens":)",
+          prompt,
+          R"(,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":45,)",
+          R"("output_tokens_details":{"reasoning_tokens":5},"total_tokens":)", prompt + 45, "}}"));
 }
 
 TEST(Case051, TheOrderOfEvents) {
@@ -202,11 +203,11 @@ TEST(Case058, UsageIsReal) {
   event.cached_tokens = 64;
   std::vector<StreamEvent> events;
   answer.Push(0, event, events);
-  EXPECT_EQ(
-      Text(*ParseJson(answer.Body()), "usage"),
-      StrCat(R"({"input_tokens":)", prompt, R"(,"input_tokens_details":{"cached_tokens":64,"cache_write_tokens":0},)",
-             R"("output_tokens":45,"output_tokens_details":{"reasoning_tokens":5},)",
-             R"("total_tokens":)", prompt + 45, "}"));
+  EXPECT_EQ(Text(*ParseJson(answer.Body()), "usage"),
+            StrCat(R"({"input_tokens":)", prompt,
+                   R"(,"input_tokens_details":{"cached_tokens":64,"cache_write_tokens":0},)",
+                   R"("output_tokens":45,"output_tokens_details":{"reasoning_tokens":5},)",
+                   R"("total_tokens":)", prompt + 45, "}"));
 }
 
 TEST(ResponsesAnswer, LogprobsAreSentIfIncluded) {
@@ -314,6 +315,31 @@ TEST(ResponsesAnswer, TheEngineIsToldWhenTheTextIsComplete) {
   answer.Push(0, {.finish = FinishReason::kCancelled}, events);
   EXPECT_FALSE(answer.failed());
   EXPECT_EQ(Text(*ParseJson(answer.Body()), "status"), "\"completed\"");
+}
+
+TEST(ResponsesAnswer, ACallOfANamespaceIsSplit) {
+  ResponsesFixture api;
+  const std::string tools =
+      R"("tools":[{"type":"namespace","name":"crm","tools":[{"type":"function","name":"f"}]}])";
+  const std::string call =
+      "<|channel|>commentary to=functions.crm__f <|constrain|>json<|message|>{}<|call|>";
+  const JsonValue body = api.Body(api.Call(tools), call);
+  EXPECT_EQ(Text(body, "output.0.name") + Text(body, "output.0.namespace"), R"("f""crm")");
+  const std::vector<StreamEvent> events = api.Stream(api.Call(tools), call);
+  int64_t items = 0;
+  for (const StreamEvent& event : events) {
+    if (!event.name.starts_with("response.output_item")) continue;
+    ++items;
+    EXPECT_EQ(Text(*ParseJson(event.data), "item.namespace"), "\"crm\"") << event.data;
+  }
+  EXPECT_EQ(items, 2);
+  // Stored, and continued.
+  const std::string more = StrCat(R"("previous_response_id":)", Text(body, "id"), ",", tools);
+  const std::string turns =
+      api.Turns(StrCat(R"([{"type":"function_call_output","output":"r","call_id":)",
+                       Text(body, "output.0.call_id"), "}]"),
+                more);
+  EXPECT_NE(turns.find("functions.crm__f to=assistant"), std::string::npos) << turns;
 }
 
 }  // namespace
