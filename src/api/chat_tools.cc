@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t kMaxTools = 1024;
 constexpr size_t kMaxName = 256;
+constexpr std::string_view kLeftOut = "web_search";  // and "web_search_preview", and dated ones
 
 // Harmony's headers end a name at a blank or a '<', so the model could never call such a function.
 bool IsCallable(std::string_view name) {
@@ -44,6 +45,68 @@ ToolSpec ReadTool(const JsonValue& json, const std::string& path, std::optional<
   return spec;
 }
 
+std::string_view TypeOf(const JsonValue& tool) {
+  const JsonValue* type = tool.object() ? tool.Find("type") : nullptr;
+  return type && type->string() ? std::string_view(*type->string()) : "";
+}
+
+// Reads a list of tools into `fields`.
+class ToolReader {
+ public:
+  ToolReader(FieldReader& request, ToolFields& fields, std::optional<ApiError>& error)
+      : request_(request), fields_(fields), error_(error) {}
+
+  void Read(const JsonValue::Array& tools, ToolKinds kinds) {
+    for (size_t i = 0; i < tools.size() && !error_; ++i) {
+      const std::string path = StrCat("tools[", i, "]");
+      const std::string_view type = kinds == ToolKinds::kOfResponses ? TypeOf(tools[i]) : "";
+      if (type == "namespace") {
+        ReadNamespace(tools[i], path);
+      } else if (!type.starts_with(kLeftOut)) {
+        Add(tools[i], path);
+      }
+    }
+  }
+
+ private:
+  void Add(const JsonValue& json, const std::string& path, std::string_view space = "") {
+    ToolSpec spec = ReadTool(json, path, error_);
+    if (error_) return;
+    if (!space.empty()) {
+      ToolName name{std::string(space), std::move(spec.name)};
+      spec.name = FlatName(name);
+      fields_.namespaced.emplace(spec.name, std::move(name));
+    }
+    if (!names_.insert(spec.name).second)
+      return request_.FailAt(StrCat(path, json.Find("function") ? ".function.name" : ".name"),
+                             StrCat("\"", spec.name, "\" is the name of an earlier tool"));
+    if (fields_.tools.size() == kMaxTools)
+      return request_.Fail("tools", "has more than 1024 functions");
+    spec.field = path;
+    fields_.tools.push_back(std::move(spec));
+  }
+
+  // Its description is shown with its first function.
+  void ReadNamespace(const JsonValue& json, const std::string& path) {
+    FieldReader entry(json, path, error_);
+    const std::string space = entry.String("name"), about = entry.String("description");
+    if (!IsCallable(space))
+      entry.Fail("name", "must be a text of 1 to 256 bytes without blanks and '<'");
+    const auto* tools = entry.Array("tools");
+    const size_t first = fields_.tools.size();
+    for (size_t i = 0; tools && i < tools->size() && !error_; ++i)
+      Add((*tools)[i], StrCat(path, ".tools[", i, "]"), space);
+    if (error_ || about.empty() || first == fields_.tools.size()) return;
+    std::optional<std::string>& shown = fields_.tools[first].description;
+    shown = shown && !shown->empty() ? StrCat(about, "\n\n", *shown) : about;
+  }
+
+  FieldReader& request_;
+  ToolFields& fields_;
+  std::optional<ApiError>& error_;
+  std::set<std::string> names_;
+};
+
 // The declared function that tool_choice, or an entry of its allowed tools, names.
 std::string ReadToolName(const JsonValue& json, const std::string& path, const ToolFields& fields,
                          std::optional<ApiError>& error) {
@@ -57,7 +120,7 @@ std::string ReadToolName(const JsonValue& json, const std::string& path, const T
   const JsonValue* inner = entry.Get("function");
   FieldReader function(inner ? *inner : json, inner ? entry.PathOf("function") : path, error);
   if (error) return "";
-  std::string name = function.String("name");
+  std::string name = FlatName({function.String("namespace"), function.String("name")});
   if (std::ranges::find(fields.tools, name, &ToolSpec::name) == fields.tools.end())
     function.Fail("name", StrCat("\"", name, "\" is not among the tools"));
   return name;
@@ -110,19 +173,19 @@ bool ReadChoice(FieldReader& request, ToolFields& fields, std::optional<ApiError
 
 }  // namespace
 
-ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error) {
+std::string FlatName(const ToolName& name) {
+  return name.space.empty() ? name.name : StrCat(name.space, "__", name.name);
+}
+
+bool IsLeftOut(const JsonValue& tool) {
+  return TypeOf(tool).starts_with(kLeftOut);
+}
+
+ToolFields ReadTools(const JsonValue& body, std::optional<ApiError>& error, ToolKinds kinds) {
   ToolFields fields;
   FieldReader request(body, "", error);
-  const auto* tools = request.Array("tools");
-  if (tools && tools->size() > kMaxTools) request.Fail("tools", "has more than 1024 entries");
-  std::set<std::string> names;
-  for (size_t i = 0; tools && i < tools->size() && !error; ++i) {
-    fields.tools.push_back(ReadTool((*tools)[i], StrCat("tools[", i, "]"), error));
-    const std::string& name = fields.tools.back().name;
-    if (!names.insert(name).second)
-      request.Fail(StrCat("tools[", i, "].function.name"),
-                   StrCat("\"", name, "\" is the name of an earlier tool"));
-  }
+  if (const auto* tools = request.Array("tools"))
+    ToolReader(request, fields, error).Read(*tools, kinds);
   const bool allowed = ReadChoice(request, fields, error);
   if (!allowed) fields.tools.clear();
   fields.calls_allowed = allowed && !fields.tools.empty();

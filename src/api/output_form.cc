@@ -146,7 +146,7 @@ void Constrain(FieldReader& fields, const ApiContext& context, Generation& out) 
       rule.arguments = compiling.Compile(
           tool.parameters ? GrammarSource{Kind::kJsonSchema, WriteJson(*tool.parameters)}
                           : JsonObjectSource(),
-          StrCat("tools[", i, "]"));
+          tool.field);
     } else if (forced) {
       rule.arguments = compiling.CompileForced(tool);
     }

@@ -10,6 +10,7 @@ struct ResponsesAnswer::State {
   State(ResponsesCall& the_call, const ApiContext& the_context)
       : context(the_context),
         prompt_tokens(static_cast<int64_t>(the_call.request.prompt.size())),
+        namespaced(std::move(the_call.namespaced)),
         call(Take(the_call)),
         choice(call, the_context),
         store(the_call.store ? the_context.responses : nullptr),
@@ -29,6 +30,12 @@ struct ResponsesAnswer::State {
   ResponseRecord& record() { return *stored->record; }
   const ResponseRecord& record() const { return *stored->record; }
 
+  // The function that the model calls so.
+  ToolName NameOf(const std::string& flat) const {
+    const auto found = namespaced.find(flat);
+    return found == namespaced.end() ? ToolName{"", flat} : found->second;
+  }
+
   void Apply(const ChoiceDelta& delta) {
     switch (delta.kind) {
       case ChoiceDelta::Kind::kReasoning:
@@ -37,7 +44,7 @@ struct ResponsesAnswer::State {
         return Say(ResponseItem::Kind::kMessage, "msg_", delta);
       case ChoiceDelta::Kind::kCallOpened:
         message = delta.message;
-        return record().OpenCall(context.NewId("fc_"), delta.call_id, delta.text);
+        return record().OpenCall(context.NewId("fc_"), delta.call_id, NameOf(delta.text));
       case ChoiceDelta::Kind::kArguments:
         return record().Say(delta.text);
       case ChoiceDelta::Kind::kClosed:
@@ -92,6 +99,7 @@ struct ResponsesAnswer::State {
 
   const ApiContext& context;
   const int64_t prompt_tokens;
+  const std::map<std::string, ToolName> namespaced;
   const Generation call;
   ChatChoice choice;
   ResponseStore* const store;  // null: the response is not kept

@@ -1,5 +1,6 @@
 #include "api/responses_echo.h"
 
+#include "api/chat_tools.h"
 #include "api/field_reader.h"
 #include "api/json_writer.h"
 #include "chat/harmony_text.h"
@@ -31,7 +32,7 @@ class Echo {
     json_.Key("temperature").Float(static_cast<float>(sampling.temperature));
     Format();
     Raw("tool_choice", "\"auto\"");
-    Raw("tools", "[]");
+    Tools();
     json_.Key("top_logprobs").Integer(fields_.Integer("top_logprobs", 0, 0, INT64_MAX));
     json_.Key("top_p").Float(static_cast<float>(sampling.top_p));
     json_.Key("truncation").String(fields_.String("truncation", "disabled"));
@@ -56,6 +57,15 @@ class Echo {
     const JsonValue* value = fields_.Get(name);
     const bool given = value && !(value->object() && value->object()->empty());
     json_.Key(name).Raw(given ? WriteJson(*value) : absent);
+  }
+
+  // Those that hold.
+  void Tools() {
+    json_.Key("tools").BeginArray();
+    if (const auto* tools = fields_.Array("tools"))
+      for (const JsonValue& tool : *tools)
+        if (!IsLeftOut(tool)) json_.Raw(WriteJson(tool));
+    json_.EndArray();
   }
 
   void Metadata() {

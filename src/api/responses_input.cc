@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/chat_messages.h"
+#include "api/chat_tools.h"
 #include "api/json_writer.h"
 
 namespace rose {
@@ -129,8 +130,9 @@ class InputReader {
   }
 
   void ReadCall(FieldReader& item, const JsonValue& json) {
-    ToolCall call{item.String("call_id"), item.String("name"), item.String("arguments")};
-    if (call.name.empty()) return item.Fail("name", "is missing");
+    const ToolName name{item.String("namespace"), item.String("name")};
+    ToolCall call{item.String("call_id"), FlatName(name), item.String("arguments")};
+    if (name.name.empty()) return item.Fail("name", "is missing");
     if (call.id.empty()) return item.Fail("call_id", "is missing");
     if (error_) return;
     Keep(item, "fc_", [&](const std::string& id) { return ItemJson(json, id); });

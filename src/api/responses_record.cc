@@ -81,7 +81,7 @@ void ResponseRecord::Open(Kind kind, std::string id) {
   if (kind != Kind::kCall) Log(Type::kPartAdded);
 }
 
-void ResponseRecord::OpenCall(std::string id, std::string call_id, std::string name) {
+void ResponseRecord::OpenCall(std::string id, std::string call_id, ToolName name) {
   Close(/*complete=*/true);
   items_.push_back({.kind = Kind::kCall,
                     .id = std::move(id),
@@ -219,7 +219,7 @@ void ResponseRecord::WriteEvent(JsonWriter& json, const Entry& entry) const {
   const bool delta = entry.type == Type::kDelta;
   std::string_view text = item.text;
   if (delta) text = text.substr(entry.begin, entry.end - entry.begin);
-  if (item.kind == Kind::kCall && !delta) json.Key("name").String(item.name);
+  if (item.kind == Kind::kCall && !delta) json.Key("name").String(item.name.name);
   json.Key(delta ? "delta" : item.kind == Kind::kCall ? "arguments" : "text").String(text);
   if (item.kind != Kind::kMessage) return;
   const size_t begin = delta ? entry.logprobs_begin : 0;
@@ -240,7 +240,8 @@ void ResponseRecord::WriteItem(JsonWriter& json, const ResponseItem& item, bool 
       break;
     case Kind::kCall:
       json.Key("type").String("function_call").Key("call_id").String(item.call_id);
-      json.Key("name").String(item.name);
+      json.Key("name").String(item.name.name);
+      if (!item.name.space.empty()) json.Key("namespace").String(item.name.space);
       json.Key("arguments").String(blank ? "" : std::string_view(item.text));
       break;
   }

@@ -11,6 +11,7 @@
 
 #include "api/answer.h"
 #include "api/chat_choice.h"
+#include "api/chat_tools.h"
 #include "api/json_writer.h"
 
 namespace rose {
@@ -35,7 +36,8 @@ struct ResponseItem {
   Kind kind = Kind::kMessage;
   std::string id;                     // "rs_...", "msg_...", "fc_..."
   std::string text;                   // a call's arguments
-  std::string call_id, name;          // of a call
+  std::string call_id;                // of a call
+  ToolName name;                      // of a call
   std::vector<std::string> logprobs;  // of a message: entries as JSON
   ResponseStatus status = ResponseStatus::kInProgress;
 };
@@ -54,7 +56,7 @@ class ResponseRecord {
   void Start();  // queued -> in progress; nothing if it is under way
   // Opens an item of this id. One item is open at a time: the one before is closed first.
   void Open(ResponseItem::Kind kind, std::string id);
-  void OpenCall(std::string id, std::string call_id, std::string name);
+  void OpenCall(std::string id, std::string call_id, ToolName name);
   // More of the open item.
   void Say(std::string_view text, std::vector<std::string> logprobs = {});
   void Close(bool complete);

@@ -142,12 +142,13 @@ class ResponsesParser {
     call_.conversation = std::move(input.conversation);
     call_.input = std::move(input.items);
     instructions_ = fields_.String("instructions");
-    ToolFields tools = ReadTools(body_, error_);
+    ToolFields tools = ReadTools(body_, error_, ToolKinds::kOfResponses);
     chat.tools = std::move(tools.tools);
     call_.calls_allowed = tools.calls_allowed;
     call_.call_required = tools.call_required;
     call_.only_call = std::move(tools.only_call);
     call_.callable = std::move(tools.callable);
+    call_.namespaced = std::move(tools.namespaced);
     call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
     if (const JsonValue* text = fields_.Get("text")) {
       FieldReader inner(*text, "text", error_);

@@ -1,11 +1,14 @@
 // POST /v1/responses: the body, understood (spec E.8).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <variant>
 
 #include "api/answer.h"
+#include "api/chat_tools.h"
 #include "api/context.h"
 #include "api/generation.h"
 #include "api/responses_record.h"
@@ -16,8 +19,9 @@ namespace rose {
 struct ResponsesCall : Generation {
   ResponseHead head;
   bool store = true;
-  std::vector<ChatMessage> conversation;  // without the instructions
-  std::vector<ResponseInputItem> input;   // if it is stored
+  std::vector<ChatMessage> conversation;       // without the instructions
+  std::vector<ResponseInputItem> input;        // if it is stored
+  std::map<std::string, ToolName> namespaced;  // functions by the names that the model knows
 };
 
 // Parses and checks a body, finds what it continues among context.responses, renders the prompt.

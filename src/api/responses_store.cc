@@ -23,7 +23,7 @@ ChatMessage MessageOf(const ResponseItem& item) {
       message.has_content = true;
       break;
     case ResponseItem::Kind::kCall:
-      message.tool_calls.push_back({item.call_id, item.name, item.text});
+      message.tool_calls.push_back({item.call_id, FlatName(item.name), item.text});
       break;
   }
   return message;

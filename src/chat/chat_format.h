@@ -44,6 +44,7 @@ struct ToolSpec {
   std::optional<std::string> description;
   std::optional<JsonValue> parameters;  // a JSON Schema; absent or null = none
   bool strict = false;                  // calls must fit the schema
+  std::string field = {};               // where the request has it, for errors
 };
 
 struct ResponseFormat {

@@ -317,5 +317,30 @@ TEST(ResponsesAnswer, TheEngineIsToldWhenTheTextIsComplete) {
   EXPECT_EQ(Text(*ParseJson(answer.Body()), "status"), "\"completed\"");
 }
 
+TEST(ResponsesAnswer, ACallOfANamespaceIsSplit) {
+  ResponsesFixture api;
+  const std::string tools =
+      R"("tools":[{"type":"namespace","name":"crm","tools":[{"type":"function","name":"f"}]}])";
+  const std::string call =
+      "<|channel|>commentary to=functions.crm__f <|constrain|>json<|message|>{}<|call|>";
+  const JsonValue body = api.Body(api.Call(tools), call);
+  EXPECT_EQ(Text(body, "output.0.name") + Text(body, "output.0.namespace"), R"("f""crm")");
+  const std::vector<StreamEvent> events = api.Stream(api.Call(tools), call);
+  int64_t items = 0;
+  for (const StreamEvent& event : events) {
+    if (!event.name.starts_with("response.output_item")) continue;
+    ++items;
+    EXPECT_EQ(Text(*ParseJson(event.data), "item.namespace"), "\"crm\"") << event.data;
+  }
+  EXPECT_EQ(items, 2);
+  // Stored, and continued.
+  const std::string more = StrCat(R"("previous_response_id":)", Text(body, "id"), ",", tools);
+  const std::string turns =
+      api.Turns(StrCat(R"([{"type":"function_call_output","output":"r","call_id":)",
+                       Text(body, "output.0.call_id"), "}]"),
+                more);
+  EXPECT_NE(turns.find("functions.crm__f to=assistant"), std::string::npos) << turns;
+}
+
 }  // namespace
 }  // namespace rose

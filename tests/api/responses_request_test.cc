@@ -285,12 +285,76 @@ TEST(Case097, NumbersAreCheckedOnBothSides) {
 
 TEST(Case054, AToolOfAnotherTypeIsNamed) {
   ResponsesFixture api;
-  for (const char* type : {"web_search_preview", "custom", "local_shell", "mcp"}) {
+  for (const char* type : {"file_search", "custom", "local_shell", "mcp"}) {
     const std::string error = api.ErrorOf(api.ParseWith(
         StrCat(R"("tools":[{"type":"function","name":"f"},{"type":")", type, R"(","name":"x"}])")));
     EXPECT_TRUE(error.starts_with("tools[1].type: ")) << error;
     EXPECT_NE(error.find(StrCat("\"", type, "\"")), std::string::npos) << error;
   }
+}
+
+// Agents offer it unasked, and it runs where the model runs.
+TEST(Case054, WebSearchIsLeftOut) {
+  ResponsesFixture api;
+  for (const char* type : {"web_search", "web_search_preview", "web_search_2025_08_26"}) {
+    const std::string search = StrCat(R"({"type":")", type, R"(","external_web_access":true})");
+    const ResponsesCall call =
+        api.Call(StrCat(R"("tools":[)", search, R"(,{"type":"function","name":"f"}])"));
+    EXPECT_EQ(call.request.prompt, api.Call(kTools).request.prompt);
+    // The response says so.
+    EXPECT_NE(call.head.echo.find(R"("tools":[{"type":"function","name":"f"}])"), std::string::npos)
+        << call.head.echo;
+    const ResponsesCall alone = api.Call(StrCat(R"("tools":[)", search, "]"));
+    EXPECT_FALSE(alone.calls_allowed);
+    EXPECT_EQ(alone.request.prompt, api.Call("").request.prompt);
+    EXPECT_TRUE(api.ErrorOf(api.ParseWith(StrCat(R"("tool_choice":{"type":")", type, R"("},)",
+                                                 R"("tools":[)", search, "]")))
+                    .starts_with("tool_choice: "));
+  }
+}
+
+constexpr char kSpace[] =
+    R"("tools":[{"type":"function","name":"f"},{"type":"namespace","name":"crm","description":"S",)"
+    R"("tools":[{"type":"function","name":"f","description":"D","parameters":{"type":"object"}},)"
+    R"({"type":"function","name":"g","strict":true,"parameters":{"type":"object"}}]}])";
+
+TEST(ResponsesRequest, FunctionsOfANamespaceAreTools) {
+  ResponsesFixture api;
+  const std::string turns = api.TurnsOf(api.Call(kSpace));
+  EXPECT_NE(turns.find("type f = () => any;"), std::string::npos) << turns;
+  EXPECT_NE(turns.find("// S\n// \n// D\ntype crm__f = "), std::string::npos) << turns;
+  EXPECT_NE(turns.find("type crm__g = "), std::string::npos) << turns;
+  EXPECT_TRUE(api.Call(StrCat(kSpace, R"(,"tool_choice":{"type":"allowed_tools","mode":"auto",)"
+                                      R"("tools":[{"type":"function","namespace":"crm",)"
+                                      R"("name":"g"}]})"))
+                  .new_constraint);
+  // Chat completions know of none; faults are named by where they stand.
+  ChatFixture chat;
+  EXPECT_TRUE(chat.ErrorOf(chat.ParseWith(kSpace)).starts_with("tools[1].type"));
+  const std::pair<const char*, const char*> faults[] = {
+      {R"({"type":"namespace","tools":[]})", "tools[0].name: "},
+      {R"({"type":"namespace","name":"a","tools":[{"type":"custom","name":"x"}]})",
+       "tools[0].tools[0].type: "},
+      {R"({"type":"namespace","name":"a","tools":[{"type":"function","name":"x"},)"
+       R"({"type":"function","name":"x"}]})",
+       "tools[0].tools[1].name: "},
+      {R"({"type":"namespace","name":"a","tools":[{"type":"function","name":"x","strict":true,)"
+       R"("parameters":{"type":"object","not":{}}}]})",
+       "tools[0].tools[0]: "}};
+  for (const auto& [tool, begin] : faults) {
+    const std::string error = api.ErrorOf(api.ParseWith(StrCat(R"("tools":[)", tool, "]")));
+    EXPECT_TRUE(error.starts_with(begin)) << error;
+  }
+}
+
+TEST(ResponsesRequest, ACallOfANamespaceGoesBack) {
+  ResponsesFixture api;
+  const std::string turns = api.Turns(
+      R"([{"role":"user","content":"q"},{"type":"function_call","call_id":"c","namespace":"crm",)"
+      R"("name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}])",
+      kSpace);
+  EXPECT_NE(turns.find("to=functions.crm__f<|channel|>"), std::string::npos) << turns;
+  EXPECT_NE(turns.find("functions.crm__f to=assistant"), std::string::npos) << turns;
 }
 
 TEST(ResponsesRequest, ToolsAreFlat) {
