@@ -68,11 +68,13 @@ class LayerOps {
   }
   LayerOps(const LayerOps&) = delete;
 
+  void BeginStep() { ops_.BeginStep({tokens_, positions_, seqs_, {}}); }
+
   std::vector<OpCase> Cases() {
     const Weight& up = W("gate_up");
     const Weight& down = W("down");
     const Step step{tokens_, positions_, seqs_, {}};
-    ops_.BeginStep();
+    ops_.BeginStep(step);
     const Routing routing = ops_.Route(x_, W("router"), W("router_bias"), kTopK);
     const double experts = static_cast<double>(up.shape[0]);
     // Of the experts, those that at least one of the rows chose, if choices were even.
@@ -161,7 +163,7 @@ Status RunOps(const OpsOptions& options) {
     for (const OpCase& op : layer.Cases()) {
       const double us = MedianUs(
           [&] {
-            loaded.ops->BeginStep();
+            layer.BeginStep();
             op.run();
           },
           options.ms);

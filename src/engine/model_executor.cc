@@ -116,7 +116,8 @@ Tensor ModelExecutor::Forward(const StepPlan& plan) {
     }
   }
   ops_.CopyPages(kv_, host_kv_, plan.copies);
-  const Tensor logits = model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_});
+  const Tensor logits =
+      ops_.ToHost(model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_}));
   if (!logit_rows_.empty()) {
     ROSE_CHECK_EQ(logits.dim(0), std::ssize(logit_rows_));
     ROSE_CHECK_EQ(logits.dim(1), info_.vocab);

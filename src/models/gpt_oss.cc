@@ -134,8 +134,8 @@ class GptOss : public Model {
   Tensor Forward(OpSet& ops, KvCache& kv, const Step& step) const override {
     ROSE_CHECK(!layers_.empty(), "Forward before Bind");
     ROSE_CHECK_EQ(kv.layers.size(), layers_.size());
-    ops.BeginStep();
-    Tensor residual = ops.Embed(step.tokens, embedding_);
+    ops.BeginStep(step);
+    Tensor residual = ops.Embed(step, embedding_);
     Tensor x = ops.RmsNorm(residual, layers_[0].attn_norm, config_.rms_norm_eps);
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer& l = layers_[i];
@@ -145,8 +145,8 @@ class GptOss : public Model {
       Tensor attended = ops.PagedAttention(qkv, shape_, l.sinks, kv.layers[i], step);
       if (is_last && step.logit_rows.size() != step.tokens.size()) {
         // After the last keys are written, only rows whose logits are wanted go on.
-        attended = ops.GatherRows(attended, step.logit_rows);
-        residual = ops.GatherRows(residual, step.logit_rows);
+        attended = ops.GatherLogitRows(attended, step);
+        residual = ops.GatherLogitRows(residual, step);
       }
       x = ops.AddRmsNorm(residual, ops.Gemm(attended, l.o, l.o_bias), l.mlp_norm,
                          config_.rms_norm_eps);
@@ -158,7 +158,7 @@ class GptOss : public Model {
       x = ops.AddRmsNorm(residual, ops.ExpertsDown(inner, routing, l.down, l.down_bias), next_norm,
                          config_.rms_norm_eps);
     }
-    return ops.Gemm(x, lm_head_, /*bias=*/{});
+    return ops.Logits(x, lm_head_);
   }
 
  private:

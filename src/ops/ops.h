@@ -4,7 +4,8 @@
 // Rules for all methods. Activations are dense and live in the step arena: they stay valid until
 // the next BeginStep. Inputs never alias outputs unless said. Every op takes zero rows. A row's
 // result does not depend on the other rows of the step (batch invariance). Activations are F32 on
-// the CPU. A wrong shape or type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
+// the CPU and BF16 on CUDA, where nothing else is said. A wrong shape or type is our bug:
+// ROSE_CHECK, naming tensor, axis and both numbers.
 #pragma once
 
 #include <memory>
@@ -72,16 +73,18 @@ class OpSet {
   // group, in the order that PageCopies says. `host` may be empty if nothing goes there.
   virtual void CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) = 0;
 
-  // Starts a step: forgets the activations of the step before.
-  virtual void BeginStep() = 0;
+  // Starts a step: forgets the activations of the step before, and takes the inputs of this one to
+  // where ops read them. Ops with a `step` want this one; it stays as it is until the step is done.
+  virtual void BeginStep(const Step& step) = 0;
 
-  // table [vocab, hidden], tokens in [0, vocab) -> [tokens, hidden].
-  virtual Tensor Embed(std::span<const int32_t> tokens, const Weight& table) = 0;
+  // table [vocab, hidden], step.tokens in [0, vocab) -> the residual stream [tokens, hidden], F32
+  // on every device.
+  virtual Tensor Embed(const Step& step, const Weight& table) = 0;
 
   // x [tokens, hidden] -> x * rsqrt(mean(x^2) + eps) * weight, in f32. Spec A.3.
   virtual Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) = 0;
 
-  // residual += delta, both [tokens, hidden]; returns RmsNorm(residual).
+  // residual += delta, both [tokens, hidden], the residual F32; returns RmsNorm(residual).
   virtual Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
                             float eps) = 0;
 
@@ -113,8 +116,15 @@ class OpSet {
   virtual Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
                              const Weight& bias) = 0;
 
-  // Rows `rows` of x [tokens, cols] -> [rows, cols].
-  virtual Tensor GatherRows(const Tensor& x, std::span<const int32_t> rows) = 0;
+  // Rows step.logit_rows of x [tokens, cols] -> [logit_rows, cols], of x's type.
+  virtual Tensor GatherLogitRows(const Tensor& x, const Step& step) = 0;
+
+  // x [tokens, hidden], weight [vocab, hidden] -> x . weight^T [tokens, vocab], F32 on every
+  // device.
+  virtual Tensor Logits(const Tensor& x, const Weight& weight) = 0;
+
+  // The same values in host memory, valid until the next BeginStep. Waits for what computes them.
+  virtual Tensor ToHost(const Tensor& x) = 0;
 };
 
 }  // namespace rose

@@ -21,10 +21,11 @@ struct StepSeq {
 };
 
 struct Step {
-  std::span<const int32_t> tokens;      // [tokens]
-  std::span<const int32_t> positions;   // [tokens]
-  std::span<const StepSeq> seqs;        // cover all rows, in order
-  std::span<const int32_t> logit_rows;  // rows whose logits are wanted, ascending; may be empty
+  std::span<const int32_t> tokens = {};     // [tokens]
+  std::span<const int32_t> positions = {};  // [tokens]
+  std::span<const StepSeq> seqs = {};       // cover all rows, in order
+  std::span<const int32_t> logit_rows =
+      {};  // rows whose logits are wanted, ascending; may be empty
 };
 
 // The KV cache of all layers. Owned by the op set that allocated it.

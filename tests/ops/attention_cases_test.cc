@@ -25,7 +25,7 @@ struct AttentionRig {
   Tensor Run(const std::vector<float>& qkv, const Weight& sinks,
              std::vector<StepInputs::Sequence> sequences) {
     const StepInputs step(std::move(sequences));
-    ops.BeginStep();
+    ops.BeginStep({});
     Tensor x = inputs.F32(qkv, {step.rows(), width()});
     ops.RopeAppendKv(x, shape, no_turn, kv(), step.step());
     return ops.PagedAttention(x, shape, sinks, kv(), step.step());
@@ -144,7 +144,7 @@ TEST(Case068, PagesOutsideTheWindowAreNeverRead) {
         for (int64_t position = is_dirty ? first : 0; position < length; ++position) {
           const bool is_last = position == length - 1;
           const StepInputs step({{position, 1, table}});
-          set.ops->BeginStep();
+          set.ops->BeginStep({});
           Tensor x = rig.inputs.F32(
               {rows.begin() + position * rig.width(), rows.begin() + (position + 1) * rig.width()},
               {1, rig.width()});
@@ -254,7 +254,7 @@ TEST(SpecA5, CosinesAndSinesOfYarn) {
       row[p.dimension] = 1.0f;
       row[64 + 32 + p.dimension] = 1.0f;  // the key: one at i + 32 becomes -sin and cos
       const StepInputs step({{p.position, 1, std::vector<int32_t>(p.position / kPage + 1, 0)}});
-      set.ops->BeginStep();
+      set.ops->BeginStep({});
       Tensor x = rig.inputs.F32(row, {1, rig.width()});
       set.ops->RopeAppendKv(x, shape, rope, rig.kv(), step.step());
       EXPECT_NEAR(x.data<float>()[p.dimension], p.c, p.bound) << p.position << " " << p.dimension;

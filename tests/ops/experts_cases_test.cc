@@ -15,7 +15,7 @@ std::vector<float> RowThroughGemm(OpSet& ops, Inputs& in, const Weight& w, int64
   const int64_t cols = w.shape[1];
   std::vector<float> x(cols * cols, 0.0f);
   for (int64_t c = 0; c < cols; ++c) x[c * cols + c] = 1.0f;
-  ops.BeginStep();
+  ops.BeginStep({});
   const Tensor out = ops.Gemm(in.F32(x, {cols, cols}), w, {});
   std::vector<float> values;
   for (int64_t c = 0; c < cols; ++c) values.push_back(out.data<float>()[c * w.shape[0] + row]);
@@ -41,7 +41,7 @@ TEST(Case076, OneBlockGivesTheSameValuesOnEveryPath) {
     for (int c = 0; c < 32; ++c) {
       std::vector<float> x(32, 0.0f);
       x[c] = 1.0f;
-      set.ops->BeginStep();
+      set.ops->BeginStep({});
       std::vector<int32_t> chosen = {0};
       const Routing routing{Tensor(chosen.data(), DType::kI32, {1, 1}), in.F32({1.0f}, {1, 1})};
       const Tensor out =
@@ -63,7 +63,7 @@ TEST(Case077, ScalesArePowersOfTwoInEveryKernel) {
         Inputs in;
         std::vector<float> x(32, 0.0f);
         x[0] = 1.0f;
-        set.ops->BeginStep();
+        set.ops->BeginStep({});
         const float value = set.ops->Gemm(in.F32(x, {1, 32}), w, {}).data<float>()[0];
         const float expected = std::ldexp(kE2m1[nibble], byte - 127);
         EXPECT_EQ(value, expected) << byte << " " << nibble;
@@ -75,7 +75,7 @@ TEST(Case077, ScalesArePowersOfTwoInEveryKernel) {
 // One token, one expert; the activation of chosen gate and up values.
 float SwiGluThrough(OpSet& ops, float gate, float up, const SwiGlu& activation) {
   Inputs in;
-  ops.BeginStep();
+  ops.BeginStep({});
   std::vector<int32_t> chosen = {0};
   const Routing routing{Tensor(chosen.data(), DType::kI32, {1, 1}), in.F32({1.0f}, {1, 1})};
   // gate and up come in as the two columns of x; ones in the weights let each through.
@@ -134,7 +134,7 @@ TEST(Case080, BiasesOfExpertsAreInsideActivationAndSum) {
       std::vector<int32_t> chosen = {5, 1, 0, 3};
       const std::vector<float> weights = {0.75f, 0.25f, 0.5f, 0.5f};
       const Routing routing{Tensor(chosen.data(), DType::kI32, {2, 2}), in.F32(weights, {2, 2})};
-      set.ops->BeginStep();
+      set.ops->BeginStep({});
       const Tensor inner = set.ops->ExpertsGateUp(in.RandomF32({2, size}), routing, zero_up,
                                                   in.Vector(up_bias, {experts, 2 * size}), {});
       for (int64_t use = 0; use < 4; ++use) {
@@ -168,7 +168,7 @@ Routing RouteLogits(OpSet& ops, Inputs& in, const std::vector<float>& logits, in
   for (int64_t t = 0; t < tokens; ++t) x.insert(x.end(), {1.0f, 0.0f, 0.0f});
   std::vector<float> w(experts * 3, 0.5f);
   for (int64_t e = 0; e < experts; ++e) w[e * 3] = logits[e];
-  ops.BeginStep();
+  ops.BeginStep({});
   return ops.Route(in.F32(x, {tokens, 3}), in.Matrix(kBf16Format, w, {experts, 3}),
                    in.Vector(std::vector<float>(experts, 0.0f), {experts}), top_k);
 }
@@ -205,7 +205,7 @@ TEST(Case082, NearTiesAreTheSameAtEveryBatchSize) {
     for (int64_t batch : {1, 8, 9, 33}) {
       Inputs in;
       const Tensor x = in.F32(std::vector<float>(batch * cols, 1.0f), {batch, cols});
-      set.ops->BeginStep();
+      set.ops->BeginStep({});
       const Routing r = set.ops->Route(x, in.Matrix(kBf16Format, w, {4, cols}),
                                        in.Vector(std::vector<float>(4, 0.0f), {4}), 4);
       for (int64_t t = 0; t < batch; ++t) {
@@ -250,9 +250,9 @@ TEST(Case092, RowsBeyond32BitElementsAreAddressed) {
     }
     for (OpSetCase& set : AllOpSets()) {
       SCOPED_TRACE(set.name);
-      set.ops->BeginStep();
+      set.ops->BeginStep({});
       const int32_t rows[] = {static_cast<int32_t>(b.rows - 1), static_cast<int32_t>(b.rows)};
-      const Tensor out = set.ops->GatherRows(x, rows);
+      const Tensor out = set.ops->GatherLogitRows(x, {.logit_rows = rows});
       for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(out.data<float>()[i * b.cols], static_cast<float>(rows[i]));
         EXPECT_EQ(out.data<float>()[(i + 1) * b.cols - 1], 7.0f);

@@ -49,9 +49,9 @@ inline void PoisonArena(OpSet& ops) {
   static const std::vector<float> nan(size_t{1} << 18, std::nanf(""));
   const Tensor x(const_cast<float*>(nan.data()), DType::kF32, {1, int64_t{1} << 18});
   const int32_t row = 0;
-  ops.BeginStep();
-  for (int i = 0; i < 4; ++i) ops.GatherRows(x, {&row, 1});
-  ops.BeginStep();
+  ops.BeginStep({});
+  for (int i = 0; i < 4; ++i) ops.GatherLogitRows(x, {.logit_rows = {&row, 1}});
+  ops.BeginStep({});
 }
 
 // Makes tensors and weights, and owns their memory.

@@ -29,7 +29,7 @@ TEST(FastOps, GemmEqualsTheReference) {
           const Weight bias = tokens % 2 == 0 ? Weight{} : in.RandomVector({shape.rows});
           PoisonArena(*set.ops);
           const std::vector<float> actual = ToVector(set.ops->Gemm(x, w, bias));
-          reference.BeginStep();
+          reference.BeginStep({});
           ExpectNear(actual, ToVector(reference.Gemm(x, w, bias)), BoundOf(set.precision));
         }
       }
@@ -53,9 +53,10 @@ TEST(FastOps, RowOpsEqualTheReference) {
         std::vector<int32_t> ids(tokens);
         for (int64_t t = 0; t < tokens; ++t) ids[t] = static_cast<int32_t>(t * 7 % 11);
         PoisonArena(*set.ops);
-        reference.BeginStep();
-        const Tensor x = set.ops->Embed(ids, table);
-        const Tensor y = reference.Embed(ids, table);
+        reference.BeginStep({});
+        const Step step{.tokens = ids};
+        const Tensor x = set.ops->Embed(step, table);
+        const Tensor y = reference.Embed(step, table);
         ExpectSameBits(x.data<float>(), y.data<float>(), x.elements());
         ExpectNear(ToVector(set.ops->RmsNorm(x, norm, kEps)),
                    ToVector(reference.RmsNorm(y, norm, kEps)), 1e-10);
@@ -67,8 +68,8 @@ TEST(FastOps, RowOpsEqualTheReference) {
         ExpectSameBits(a.data<float>(), b.data<float>(), a.elements());
         std::vector<int32_t> rows;
         for (int64_t t = tokens - 1; t >= 0; t -= 2) rows.push_back(static_cast<int32_t>(t));
-        const Tensor gathered = set.ops->GatherRows(x, rows);
-        const Tensor expected = reference.GatherRows(y, rows);
+        const Tensor gathered = set.ops->GatherLogitRows(x, {.logit_rows = rows});
+        const Tensor expected = reference.GatherLogitRows(y, {.logit_rows = rows});
         ASSERT_EQ(gathered.elements(), static_cast<int64_t>(rows.size()) * hidden);
         ExpectSameBits(gathered.data<float>(), expected.data<float>(), gathered.elements());
       }
@@ -113,7 +114,7 @@ std::vector<float> RunAttention(OpSet& ops, const AttentionCase& c, int64_t chun
       who.push_back(s);
     }
     const StepInputs step(sequences);
-    ops.BeginStep();
+    ops.BeginStep({});
     Tensor x = in.F32(rows, {step.rows(), width});
     ops.RopeAppendKv(x, c.shape, rope, cache.layers[0], step.step());
     const Tensor out = ops.PagedAttention(x, c.shape, sinks, cache.layers[0], step.step());
@@ -209,7 +210,7 @@ TEST(FastOps, ExpertsEqualTheReference) {
       const Weight gate_up_bias = in.RandomVector({s.experts, 2 * s.inter});
       const Weight down = in.RandomMatrix(s.format, {s.experts, s.hidden, s.inter});
       const Weight down_bias = in.RandomVector({s.experts, s.hidden});
-      reference.BeginStep();
+      reference.BeginStep({});
       const Routing expected = reference.Route(x, router, router_bias, static_cast<int>(s.top_k));
       const Tensor expected_inner = reference.ExpertsGateUp(x, expected, gate_up, gate_up_bias, {});
       const Tensor expected_out = reference.ExpertsDown(expected_inner, expected, down, down_bias);

@@ -10,7 +10,7 @@ Result<KvCache> CpuOps::AllocateKv(const KvLayout& layout, const std::vector<int
   return kv_.Allocate(layout, pages, kv_dtype());
 }
 
-void CpuOps::BeginStep() {
+void CpuOps::BeginStep(const Step& /*step*/) {
   arena_.Reset();
 }
 

@@ -37,7 +37,7 @@ Result<KvCache> CpuFastOps::AllocateKv(const KvLayout& layout, const std::vector
   return kv_.Allocate(layout, pages, kv_dtype_);
 }
 
-void CpuFastOps::BeginStep() {
+void CpuFastOps::BeginStep(const Step& /*step*/) {
   arena_.Reset();
 }
 

@@ -43,14 +43,16 @@ class CpuFastOps : public OpSet {
   void CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) override {
     CopyHostPages(cache, host, copies);
   }
-  void BeginStep() override;
+  void BeginStep(const Step& step) override;
 
   // rows.cc
-  Tensor Embed(std::span<const int32_t> tokens, const Weight& table) override;
+  Tensor Embed(const Step& step, const Weight& table) override;
   Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) override;
   Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
                     float eps) override;
-  Tensor GatherRows(const Tensor& x, std::span<const int32_t> rows) override;
+  Tensor GatherLogitRows(const Tensor& x, const Step& step) override;
+  Tensor Logits(const Tensor& x, const Weight& weight) override;
+  Tensor ToHost(const Tensor& x) override { return x; }
 
   // gemm.cc
   Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) override;

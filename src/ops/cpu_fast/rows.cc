@@ -7,12 +7,12 @@
 
 namespace rose {
 
-Tensor CpuFastOps::Embed(std::span<const int32_t> tokens, const Weight& table) {
+Tensor CpuFastOps::Embed(const Step& step, const Weight& table) {
   Dim vocab{"vocab"}, hidden{"hidden"};
   ExpectShape("embedding", table, {&vocab, &hidden});
-  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(tokens.size()), hidden.value});
+  Tensor out = arena_.Take(DType::kF32, {static_cast<int64_t>(step.tokens.size()), hidden.value});
   float* row = out.data<float>();
-  for (int32_t token : tokens) {
+  for (int32_t token : step.tokens) {
     ROSE_CHECK(token >= 0 && token < vocab.value, "token ", token, " of vocab ", vocab.value);
     DecodeRow(table, 0, token, {row, static_cast<size_t>(hidden.value)});
     row += hidden.value;
@@ -39,8 +39,12 @@ Tensor CpuFastOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weigh
   return RmsNorm(residual, weight, eps);
 }
 
-Tensor CpuFastOps::GatherRows(const Tensor& x, std::span<const int32_t> rows) {
-  return CopyRows(x, rows, arena_);
+Tensor CpuFastOps::GatherLogitRows(const Tensor& x, const Step& step) {
+  return CopyRows(x, step.logit_rows, arena_);
+}
+
+Tensor CpuFastOps::Logits(const Tensor& x, const Weight& weight) {
+  return Gemm(x, weight, /*bias=*/{});
 }
 
 }  // namespace rose
