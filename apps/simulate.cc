@@ -1,6 +1,7 @@
 // rose simulate: what a load would see on machines that are not at hand.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -21,6 +22,7 @@ namespace rose {
 namespace {
 
 constexpr int64_t kMostFileBytes = int64_t{1} << 30;
+constexpr int kCompareRounds = 3;
 
 struct SimulateOptions {
   std::string table;
@@ -162,16 +164,17 @@ Status RunTrace(const SimulateOptions& options) {
   return Status();
 }
 
+double TokensPerSecond(const LoadReport& report) {
+  return static_cast<double>(report.completion_tokens) / std::max(report.seconds, 1e-9);
+}
+
 // Predicted by measured, for what must agree.
 void PrintComparison(const LoadReport& predicted, const LoadReport& measured) {
-  const auto rate = [](const LoadReport& report) {
-    return static_cast<double>(report.completion_tokens) / std::max(report.seconds, 1e-9);
-  };
   const auto ratio = [](double a, double b) { return b > 0 ? a / b : 0; };
   std::printf(
       "{\"simulate\": \"compare\", \"throughput\": %.4f, \"answer_ms_p50\": %.4f, "
       "\"answer_ms_p99\": %.4f, \"first_token_ms_p50\": %.4f, \"inter_token_ms_p50\": %.4f}\n",
-      ratio(rate(predicted), rate(measured)),
+      ratio(TokensPerSecond(predicted), TokensPerSecond(measured)),
       ratio(predicted.answer_ms.p50, measured.answer_ms.p50),
       ratio(predicted.answer_ms.p99, measured.answer_ms.p99),
       ratio(predicted.first_token_ms.p50, measured.first_token_ms.p50),
@@ -179,34 +182,48 @@ void PrintComparison(const LoadReport& predicted, const LoadReport& measured) {
   std::fflush(stdout);
 }
 
-// Measures this machine, unless a table was given, then runs the trace both ways.
-Status RunComparison(const SimulateOptions& options) {
-  ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
-  Run run{.costs = StepCosts::Constant(0)};
-  if (options.table.empty()) {
-    StepMeasuring measuring;
-    measuring.max_running = std::min<int64_t>(64, options.setup.engine.max_running);
-    measuring.max_step_tokens = options.setup.engine.max_step_tokens;
-    ROSE_ASSIGN_OR_RETURN(run.table, MeasureTable(loaded, options.model, measuring));
-  } else {
-    ROSE_ASSIGN_OR_RETURN(run.table, ReadTable(options.table));
-  }
-  ROSE_ASSIGN_OR_RETURN(run.costs, StepCosts::Fit(run.table.steps));
-  ROSE_ASSIGN_OR_RETURN(run.trace, TraceOf(options));
-  ROSE_RETURN_IF_ERROR(FillSetup(options, run));
-  double took_s = 0;
-  const SimulationResult result = RunSimulation(run, took_s);
-  PrintSimulation(options, run, result, took_s);
+// The real engine's answers to the trace.
+Result<LoadReport> RunEngine(const LoadedModel& loaded, const Run& run) {
   ROSE_ASSIGN_OR_RETURN(
       auto executor, ModelExecutor::Create(*loaded.model, *loaded.ops, run.setup.executor.pages));
   const auto engine = CreateEngine(run.setup.engine, std::move(executor), CreatePlainDecoder());
-  std::vector<LoadRecord> records;
-  {
-    ProgressBar bar("running", stderr, "requests");
-    records =
-        Replay(*engine, run.trace, [&](int64_t done) { bar.Update(done, std::ssize(run.trace)); });
+  ProgressBar bar("running", stderr, "requests");
+  return ReportOf(
+      Replay(*engine, run.trace, [&](int64_t done) { bar.Update(done, std::ssize(run.trace)); }));
+}
+
+// Runs the trace kCompareRounds times on the real engine, and measures this machine's steps before
+// each, unless a table was given: a machine that is quicker in one minute than in the next must not
+// be measured in the one and run in the other. The run of median throughput counts.
+Status RunComparison(const SimulateOptions& options) {
+  ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
+  Run run{.costs = StepCosts::Constant(0)};
+  StepMeasuring measuring;
+  measuring.max_running = std::min<int64_t>(64, options.setup.engine.max_running);
+  measuring.max_step_tokens = options.setup.engine.max_step_tokens;
+  if (!options.table.empty()) {
+    ROSE_ASSIGN_OR_RETURN(run.table, ReadTable(options.table));
   }
-  const LoadReport measured = ReportOf(records);
+  ROSE_ASSIGN_OR_RETURN(run.trace, TraceOf(options));
+  std::vector<LoadReport> reports;
+  for (int round = 0; round < kCompareRounds; ++round) {
+    if (options.table.empty()) {
+      ROSE_ASSIGN_OR_RETURN(StepTable table, MeasureTable(loaded, options.model, measuring));
+      table.steps.insert(table.steps.end(), run.table.steps.begin(), run.table.steps.end());
+      run.table = std::move(table);
+    }
+    ROSE_RETURN_IF_ERROR(FillSetup(options, run));
+    ROSE_ASSIGN_OR_RETURN(LoadReport report, RunEngine(loaded, run));
+    reports.push_back(std::move(report));
+  }
+  std::sort(reports.begin(), reports.end(), [](const LoadReport& a, const LoadReport& b) {
+    return TokensPerSecond(a) < TokensPerSecond(b);
+  });
+  const LoadReport& measured = reports[reports.size() / 2];
+  ROSE_ASSIGN_OR_RETURN(run.costs, StepCosts::Fit(run.table.steps));
+  double took_s = 0;
+  const SimulationResult result = RunSimulation(run, took_s);
+  PrintSimulation(options, run, result, took_s);
   if (options.json) {
     std::printf("{\"simulate\": \"real\", %s, %s}\n", SetupJson(options, run).c_str(),
                 ReportJson(measured).c_str());
