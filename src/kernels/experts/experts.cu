@@ -1,0 +1,108 @@
+// The launchers of experts.h: checks, the choice of a kernel, and what runs before and after it.
+#include "kernels/experts/experts.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/experts/moe_gemm.h"
+
+namespace rose {
+namespace {
+
+// Steps of more tokens sum down's products in a kernel of their own.
+constexpr int64_t kTicketTokens = 64;
+
+struct Product {
+  MoeGemmParams gemm;
+  int64_t tokens;
+  ExpertsScratch scratch;
+};
+
+void CheckProduct(const Product& p) {
+  const PackedExperts& weight = p.gemm.weight;
+  ROSE_CHECK(p.tokens >= 0 && p.tokens * p.gemm.experts_per_token <= 0x7fffffff,
+             "tokens=", p.tokens);
+  ROSE_CHECK(p.gemm.experts_per_token > 0 && p.gemm.experts_per_token <= weight.experts,
+             "experts_per_token=", p.gemm.experts_per_token, " experts=", weight.experts);
+  ROSE_CHECK(weight.cols > 0 && weight.cols % 32 == 0, "cols=", weight.cols,
+             ": experts are packed in blocks of 32 columns");
+  ROSE_CHECK(weight.rows > 0 && weight.rows % 2 == 0, "rows=", weight.rows,
+             ": rows are taken in pairs");
+  ROSE_CHECK(p.scratch.workspace != nullptr && p.scratch.tickets != nullptr && p.scratch.sms > 0,
+             "scratch");
+}
+
+void LaunchProduct(const Product& product, ExpertsVariant /*variant*/, cudaStream_t stream) {
+  CheckProduct(product);
+  if (product.tokens == 0) return;
+  MoeGemmParams p = product.gemm;
+  p.entry_count = static_cast<int>(product.tokens * p.experts_per_token);
+  const bool is_down = p.activated == nullptr;
+  if (is_down) {
+    p.products = reinterpret_cast<float*>(static_cast<char*>(product.scratch.workspace) +
+                                          MoePlanBytes(p.entry_count, p.weight.experts));
+    if (product.tokens <= kTicketTokens) p.tickets = product.scratch.tickets;
+  }
+  const int tile =
+      StripsTileRows(p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)));
+  if (p.entry_count > kOwnPlanEntries || p.weight.experts > kOwnPlanExperts) {
+    const MoePlanMemory memory =
+        MoePlanAt(product.scratch.workspace, p.entry_count, p.weight.experts);
+    LaunchMoePlan({.experts = p.experts,
+                   .entries = p.entry_count,
+                   .expert_count = p.weight.experts,
+                   .tile = tile,
+                   .out = memory},
+                  stream);
+    p.plan = {memory.entries, memory.tiles, memory.tile_count};
+  }
+  LaunchMoeStrips(p, tile, product.scratch.sms, stream);
+  if (is_down && p.tickets == nullptr) LaunchMoeSum(p, stream);
+}
+
+}  // namespace
+
+int64_t ExpertsWorkspaceBytes(int64_t tokens, int experts_per_token, int experts, int rows) {
+  const int64_t entries = tokens * experts_per_token;
+  return MoePlanBytes(entries, experts) + entries * rows * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t ExpertsTickets(int rows) {
+  return kTicketTokens * ((rows + PackedExperts::kUnitRows - 1) / PackedExperts::kUnitRows);
+}
+
+void LaunchExpertsGateUp(const ExpertsGateUpParams& params, cudaStream_t stream,
+                         ExpertsVariant variant) {
+  Product p{};
+  p.tokens = params.tokens;
+  p.scratch = params.scratch;
+  p.gemm.x = params.x;
+  p.gemm.x_divisor = params.experts_per_token;
+  p.gemm.experts = params.experts;
+  p.gemm.weight = params.weight;
+  p.gemm.bias = params.bias;
+  p.gemm.experts_per_token = params.experts_per_token;
+  p.gemm.activated = params.out;
+  p.gemm.limit = params.limit;
+  p.gemm.alpha = params.alpha;
+  p.gemm.up_offset = params.up_offset;
+  LaunchProduct(p, variant, stream);
+}
+
+void LaunchExpertsDown(const ExpertsDownParams& params, cudaStream_t stream,
+                       ExpertsVariant variant) {
+  Product p{};
+  p.tokens = params.tokens;
+  p.scratch = params.scratch;
+  p.gemm.x = params.x;
+  p.gemm.x_divisor = 1;
+  p.gemm.experts = params.experts;
+  p.gemm.weights = params.weights;
+  p.gemm.weight = params.weight;
+  p.gemm.bias = params.bias;
+  p.gemm.experts_per_token = params.experts_per_token;
+  p.gemm.out = params.out;
+  LaunchProduct(p, variant, stream);
+}
+
+}  // namespace rose
