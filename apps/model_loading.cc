@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/progress.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
+#include "ops/cuda/cuda_ops.h"
 
 namespace rose {
 namespace {
@@ -22,10 +23,12 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                      "Folder of the checkpoint (default: the shipped model, rosebud)");
   command
       .add_option("--precision", options.precision,
-                  "exact: f32 throughout on a CPU. fast: the KV cache is bf16")
+                  "exact: f32 throughout on a CPU, bf16 with f32 sums on a GPU. fast: the KV cache "
+                  "is bf16 (CPU)")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
-  command.add_option("--device", options.device, "Where to compute")
+  command
+      .add_option("--device", options.device, "Where to compute; auto: on a GPU if there is one")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
       ->capture_default_str();
   command.add_option("--threads", options.threads, "Threads on a CPU (default: all processors)")
@@ -57,8 +60,11 @@ Result<std::string> FindModelFolder(const std::string& given) {
 }
 
 Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
-  if (options.device == "cuda") {
-    return Unsupported("--device cuda: this program has no CUDA operations; use --device cpu");
+  if (options.device == "cuda" || (options.device == "auto" && IsCudaThere())) {
+    if (options.precision == "fast") {
+      return Unsupported("--precision fast: there is none on a GPU; use exact, or --device cpu");
+    }
+    return CreateCudaOps({});
   }
   ROSE_ASSIGN_OR_RETURN(const CpuIsa isa, ChooseCpuIsa(ReadEnvironment().cpu_isa));
   const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;

@@ -2,9 +2,11 @@
 # from `scripts/setup.sh --cuda`, which needs neither GPU nor driver.
 if(ROSE_CUDA STREQUAL "OFF")
   unset(ROSE_NVCC CACHE)
+  target_sources(rose_core PRIVATE ${CMAKE_SOURCE_DIR}/src/ops/cuda/no_cuda.cc)
   return()
 endif()
-file(GLOB_RECURSE ROSE_CUDA_SOURCES CONFIGURE_DEPENDS src/*.cu)
+file(GLOB_RECURSE ROSE_CUDA_SOURCES CONFIGURE_DEPENDS src/*.cu src/ops/cuda/*.cc)
+list(FILTER ROSE_CUDA_SOURCES EXCLUDE REGEX /no_cuda[.]cc$)
 find_program(ROSE_NVCC nvcc HINTS ENV CUDA_HOME
   PATHS ${CMAKE_SOURCE_DIR}/.cache/cuda/bin /usr/local/cuda/bin)
 if(NOT ROSE_NVCC)
@@ -13,6 +15,7 @@ if(NOT ROSE_NVCC)
       "Run scripts/setup.sh --cuda, which installs one, or configure with -DROSE_CUDA=OFF.")
   endif()
   message(STATUS "CUDA: no compiler found; building for the CPU alone (scripts/setup.sh --cuda brings one)")
+  target_sources(rose_core PRIVATE ${CMAKE_SOURCE_DIR}/src/ops/cuda/no_cuda.cc)
   return()
 endif()
 

@@ -9,7 +9,7 @@
 
 namespace rose {
 
-// Throws if `error` is one. `what` says what was tried: "launching smxx_bf16_rmsnorm".
+// Throws if `error` is one. `what` says what was tried: "launching smxx_f32_add_rmsnorm".
 void CudaCheck(cudaError_t error, std::string_view what,
                std::source_location where = std::source_location::current());
 

@@ -140,6 +140,7 @@ class GptOss : public Model {
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer& l = layers_[i];
       const bool is_last = i + 1 == layers_.size();
+      ops.BeginLayer();
       Tensor qkv = ops.Gemm(x, l.qkv, l.qkv_bias);
       ops.RopeAppendKv(qkv, shape_, rope_, kv.layers[i], step);
       Tensor attended = ops.PagedAttention(qkv, shape_, l.sinks, kv.layers[i], step);

@@ -1,11 +1,12 @@
 // OpSet: everything a model's forward pass may ask of a device. Three implementations: `cpu` (plain
 // loops in f32, the reference), `cpu-fast` (threads and SIMD) and `cuda`.
 //
-// Rules for all methods. Activations are dense and live in the step arena: they stay valid until
-// the next BeginStep. Inputs never alias outputs unless said. Every op takes zero rows. A row's
-// result does not depend on the other rows of the step (batch invariance). Activations are F32 on
-// the CPU and BF16 on CUDA, where nothing else is said. A wrong shape or type is our bug:
-// ROSE_CHECK, naming tensor, axis and both numbers.
+// Rules for all methods. Activations are dense and live in the step arena. They stay valid until
+// the second BeginLayer behind them, or the next BeginStep; those of Embed, GatherLogitRows and
+// Logits until the next BeginStep. Inputs never alias outputs unless said. Every op takes zero
+// rows. A row's result does not depend on the other rows of the step (batch invariance).
+// Activations are F32 on the CPU and BF16 on CUDA, where nothing else is said. A wrong shape or
+// type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
 #pragma once
 
 #include <memory>
@@ -76,6 +77,10 @@ class OpSet {
   // Starts a step: forgets the activations of the step before, and takes the inputs of this one to
   // where ops read them. Ops with a `step` want this one; it stays as it is until the step is done.
   virtual void BeginStep(const Step& step) = 0;
+
+  // Forgets the activations that are older than the layer before, so that a step of many rows
+  // needs the memory of two layers. For implementations that have to save it.
+  virtual void BeginLayer() {}
 
   // table [vocab, hidden], step.tokens in [0, vocab) -> the residual stream [tokens, hidden], F32
   // on every device.

@@ -10,17 +10,18 @@
 namespace rose {
 
 struct RmsNormParams {
-  const Bf16* x = nullptr;       // [tokens, hidden], row stride x_stride
+  float* residual = nullptr;     // [tokens, hidden]; written only where there is a delta
+  const Bf16* delta = nullptr;   // [tokens, hidden]; null = nothing is added
   const Bf16* weight = nullptr;  // [hidden]
-  Bf16* out = nullptr;           // [tokens, hidden], dense; does not overlap x
-  int64_t x_stride = 0;          // elements; a multiple of 8
+  Bf16* out = nullptr;           // [tokens, hidden]; overlaps no input
   int64_t tokens = 0;            // may be 0
-  int hidden = 0;                // a multiple of 8
+  int hidden = 0;                // a multiple of 8, at most 8192
   float eps = 0;
 };
 
-// out = x / sqrt(mean(x^2) + eps) * weight, row by row: f32 throughout, one rounding at the store.
-// All pointers are aligned to 16 bytes. Same input, same bits.
-void LaunchRmsNormBf16(const RmsNormParams& params, cudaStream_t stream);
+// residual += delta; out = residual / sqrt(mean(residual^2) + eps) * weight, row by row: f32
+// throughout, one rounding at the store. All pointers are aligned to 16 bytes. A row's bits do not
+// depend on the other rows.
+void LaunchRmsNorm(const RmsNormParams& params, cudaStream_t stream);
 
 }  // namespace rose

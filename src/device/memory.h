@@ -1,0 +1,32 @@
+// Owned memory of the device, and page-locked memory of the host that a device copies from and to
+// without a detour.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace rose {
+
+struct FreeDevice {
+  void operator()(std::byte* p) const { (void)cudaFree(p); }
+};
+struct FreePinned {
+  void operator()(std::byte* p) const { (void)cudaFreeHost(p); }
+};
+using DeviceMemory = std::unique_ptr<std::byte, FreeDevice>;
+using PinnedMemory = std::unique_ptr<std::byte, FreePinned>;
+
+// `bytes` (0 gives one byte) of device memory, uninitialised. kUnavailable says what was asked for
+// `what`, what is free, and `advice`: which option to change.
+Result<DeviceMemory> AllocateDevice(int64_t bytes, std::string_view what, std::string_view advice);
+
+// The same, page-locked on the host; zero-filled.
+Result<PinnedMemory> AllocatePinned(int64_t bytes, std::string_view what, std::string_view advice);
+
+}  // namespace rose

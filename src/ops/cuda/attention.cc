@@ -1,0 +1,99 @@
+// Rotary embedding, the paged KV cache, and attention over it.
+#include <algorithm>
+
+#include "device/cuda_check.h"
+#include "kernels/naive/naive.h"
+#include "kernels/rope/rope.h"
+#include "ops/cuda/cuda_op_set.h"
+#include "ops/cuda/weight_view.h"
+#include "tensor/expect_shape.h"
+
+namespace rose {
+namespace {
+
+void CheckQkv(const Tensor& qkv, const AttentionShape& shape, const KvLayer& kv,
+              const DeviceStep& step) {
+  ROSE_CHECK_EQ(shape.heads % shape.kv_heads, 0);
+  Dim tokens{"tokens", step.rows};
+  Dim width{"(heads + 2 kv_heads) * head_dim", (shape.heads + 2 * shape.kv_heads) * shape.head_dim};
+  ExpectShape("qkv", qkv, DType::kBf16, {&tokens, &width});
+  Dim pages{"pages"}, kv_heads{"kv_heads", shape.kv_heads},
+      page_size{"page size", KvLayout::kPageSize}, head_dim{"head_dim", shape.head_dim};
+  ExpectShape("keys", kv.keys, DType::kBf16, {&pages, &kv_heads, &page_size, &head_dim});
+  ExpectShape("values", kv.values, DType::kBf16, {&pages, &kv_heads, &page_size, &head_dim});
+}
+
+}  // namespace
+
+void CudaOps::CheckStep(const Step& step) const {
+  const DeviceStep& now = inputs_.on_device();
+  ROSE_CHECK(
+      now.rows == std::ssize(step.tokens) && now.logit_row_count == std::ssize(step.logit_rows),
+      "a step of ", step.tokens.size(), " rows and ", step.logit_rows.size(),
+      " logits, but BeginStep had ", now.rows, " and ", now.logit_row_count);
+}
+
+// The frequencies in device memory. A model has one Rope, or two.
+const float* CudaOps::InvFreq(const Rope& rope) {
+  for (const UploadedRope& uploaded : ropes_) {
+    if (uploaded.inv_freq == rope.inv_freq) {
+      return reinterpret_cast<const float*>(uploaded.on_device.get());
+    }
+  }
+  const int64_t bytes = std::ssize(rope.inv_freq) * static_cast<int64_t>(sizeof(float));
+  DeviceMemory memory = AllocateDevice(bytes, "rotary frequencies", "free some of it").value();
+  CudaCheck(cudaMemcpyAsync(memory.get(), rope.inv_freq.data(), bytes, cudaMemcpyHostToDevice,
+                            stream_.get()),
+            "uploading rotary frequencies");
+  ropes_.push_back({rope.inv_freq, std::move(memory)});
+  return reinterpret_cast<const float*>(ropes_.back().on_device.get());
+}
+
+void CudaOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
+                           const Step& step) {
+  CheckStep(step);
+  CheckQkv(qkv, shape, kv, inputs_.on_device());
+  ROSE_CHECK_EQ(std::ssize(rope.inv_freq) * 2, shape.head_dim);
+  for (const StepSeq& seq : step.seqs) {
+    for (int64_t p = seq.start / KvLayout::kPageSize;
+         p <= (seq.start + seq.rows - 1) / KvLayout::kPageSize; ++p) {
+      const int32_t page = seq.pages[kv.group][p];
+      ROSE_CHECK(page >= 0 && page < kv.keys.dim(0), "page ", page, " of ", kv.keys.dim(0));
+    }
+  }
+  LaunchRopeAppendKv({.qkv = qkv.data<Bf16>(),
+                      .inv_freq = InvFreq(rope),
+                      .rope_scale = rope.scale,
+                      .keys = kv.keys.data<Bf16>(),
+                      .values = kv.values.data<Bf16>(),
+                      .step = inputs_.on_device(),
+                      .group = kv.group,
+                      .heads = static_cast<int>(shape.heads),
+                      .kv_heads = static_cast<int>(shape.kv_heads),
+                      .head_dim = static_cast<int>(shape.head_dim)},
+                     stream_.get());
+}
+
+Tensor CudaOps::PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
+                               const KvLayer& kv, const Step& step) {
+  CheckStep(step);
+  CheckQkv(qkv, shape, kv, inputs_.on_device());
+  Dim heads{"heads", shape.heads};
+  if (!sinks.empty()) ExpectShape("sinks", sinks, {&heads});
+  Tensor out = layer().Take(DType::kBf16, {qkv.dim(0), shape.heads * shape.head_dim});
+  LaunchNaiveAttention({.qkv = qkv.data<Bf16>(),
+                        .keys = kv.keys.data<Bf16>(),
+                        .values = kv.values.data<Bf16>(),
+                        .sinks = VectorOf(sinks),
+                        .out = out.data<Bf16>(),
+                        .step = inputs_.on_device(),
+                        .group = kv.group,
+                        .heads = static_cast<int>(shape.heads),
+                        .kv_heads = static_cast<int>(shape.kv_heads),
+                        .head_dim = static_cast<int>(shape.head_dim),
+                        .window = kv.window},
+                       stream_.get());
+  return out;
+}
+
+}  // namespace rose

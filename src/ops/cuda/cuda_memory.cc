@@ -1,0 +1,138 @@
+// Weights and KV pages on the device.
+#include <cstddef>
+
+#include "device/cuda_check.h"
+#include "ops/cuda/cuda_op_set.h"
+
+namespace rose {
+namespace {
+
+constexpr int64_t kAlign = 256;
+
+int64_t RoundUp(int64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+std::vector<int64_t> PageShape(const KvLayout& layout, int64_t pages) {
+  return {pages, layout.kv_heads, KvLayout::kPageSize, layout.head_dim};
+}
+
+// Bytes of keys (or values) of one layer.
+int64_t LayerBytes(const KvLayout& layout, int64_t pages, DType dtype) {
+  return RoundUp(pages * layout.kv_heads * KvLayout::kPageSize * layout.head_dim *
+                 ElementBytes(dtype));
+}
+
+int64_t CacheBytes(const KvLayout& layout, const std::vector<int64_t>& pages, DType dtype) {
+  ROSE_CHECK_EQ(pages.size(), layout.groups.size());
+  int64_t bytes = 0;
+  for (size_t g = 0; g < pages.size(); ++g) {
+    bytes += 2 * LayerBytes(layout, pages[g], dtype) * std::ssize(layout.groups[g].layers);
+  }
+  return bytes;
+}
+
+// The cache's views of one block of CacheBytes.
+KvCache CutCache(const KvLayout& layout, const std::vector<int64_t>& pages, DType dtype,
+                 std::byte* data) {
+  size_t layers = 0;
+  for (const KvGroup& group : layout.groups) layers += group.layers.size();
+  KvCache cache;
+  cache.layers.resize(layers);
+  for (size_t g = 0; g < pages.size(); ++g) {
+    const std::vector<int64_t> shape = PageShape(layout, pages[g]);
+    for (int layer : layout.groups[g].layers) {
+      ROSE_CHECK(layer >= 0 && layer < static_cast<int>(layers), "layer ", layer, " of ", layers);
+      KvLayer& kv = cache.layers[layer];
+      kv.group = static_cast<int>(g);
+      kv.window = layout.groups[g].window;
+      for (Tensor* tensor : {&kv.keys, &kv.values}) {
+        *tensor = Tensor(data, dtype, shape);
+        data += LayerBytes(layout, pages[g], dtype);
+      }
+    }
+  }
+  return cache;
+}
+
+// Appends the copy of one page of keys or values.
+void AddPage(const Tensor& from, const Tensor& to, const PageCopy& copy,
+             std::vector<const void*>& sources, std::vector<void*>& targets) {
+  ROSE_CHECK(copy.from >= 0 && copy.from < from.dim(0), "page ", copy.from, " of ", from.dim(0));
+  ROSE_CHECK(copy.to >= 0 && copy.to < to.dim(0), "page ", copy.to, " of ", to.dim(0));
+  const int64_t bytes = to.bytes() / to.dim(0);
+  sources.push_back(static_cast<const std::byte*>(from.raw()) + copy.from * bytes);
+  targets.push_back(static_cast<std::byte*>(to.raw()) + copy.to * bytes);
+}
+
+}  // namespace
+
+Result<Tensor> CudaOps::ToDevice(const Tensor& host) {
+  ROSE_ASSIGN_OR_RETURN(
+      DeviceMemory memory,
+      AllocateDevice(host.bytes(), "the weights",
+                     "a model of fewer parameters, or a format of fewer bits, is needed"));
+  // Page by page through CUDA's own staging: the source is a mapped file.
+  CudaCheck(cudaMemcpyAsync(memory.get(), host.raw(), host.bytes(), cudaMemcpyHostToDevice,
+                            stream_.get()),
+            "uploading weights");
+  weights_.push_back(std::move(memory));
+  return Tensor(weights_.back().get(), host.dtype(), host.shape());
+}
+
+// Formats keep the checkpoint's layout so far; a kernel that wants another repacks here.
+Result<Weight> CudaOps::Adopt(const Weight& host) {
+  Weight weight = host;
+  if (host.empty()) return weight;
+  ROSE_ASSIGN_OR_RETURN(weight.data, ToDevice(host.data));
+  if (!host.scales.empty()) {
+    ROSE_ASSIGN_OR_RETURN(weight.scales, ToDevice(host.scales));
+  }
+  return weight;
+}
+
+Result<KvCache> CudaOps::AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
+  const int64_t bytes = CacheBytes(layout, pages, kv_dtype());
+  ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, AllocateDevice(bytes, "the KV cache",
+                                                            "lower --kv-memory or --max-context"));
+  CudaCheck(cudaMemsetAsync(memory.get(), 0, bytes, stream_.get()), "zeroing the KV cache");
+  kv_.push_back(std::move(memory));
+  return CutCache(layout, pages, kv_dtype(), kv_.back().get());
+}
+
+Result<KvCache> CudaOps::AllocateHostKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
+  ROSE_ASSIGN_OR_RETURN(PinnedMemory memory,
+                        AllocatePinned(CacheBytes(layout, pages, kv_dtype()),
+                                       "the host tier of the KV cache", "lower --host-cache"));
+  host_kv_.push_back(std::move(memory));
+  return CutCache(layout, pages, kv_dtype(), host_kv_.back().get());
+}
+
+void CudaOps::CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies) {
+  for (const PageCopy& copy : copies) {
+    ROSE_CHECK(from.layers.size() == to.layers.size(), "there is no host tier");
+    std::vector<const void*> sources;
+    std::vector<void*> targets;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < to.layers.size(); ++i) {
+      KvLayer& target = to.layers[i];
+      if (target.group != copy.group) continue;
+      AddPage(from.layers[i].keys, target.keys, copy, sources, targets);
+      AddPage(from.layers[i].values, target.values, copy, sources, targets);
+      bytes = target.keys.bytes() / target.keys.dim(0);
+    }
+    for (size_t i = 0; i < targets.size(); ++i) {
+      // The direction follows from the addresses.
+      CudaCheck(cudaMemcpyAsync(targets[i], sources[i], bytes, cudaMemcpyDefault, stream_.get()),
+                "copying a page");
+    }
+  }
+}
+
+void CudaOps::CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) {
+  CopyAll(cache, host, copies.to_host);
+  CopyAll(host, cache, copies.to_device);
+  CopyAll(cache, cache, copies.within);
+}
+
+}  // namespace rose

@@ -1,0 +1,107 @@
+// CudaOps: checks shapes, takes outputs from the arenas, fills parameters, calls launchers. All
+// work goes to one stream, so that memory can be handed on without waiting.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "device/arena.h"
+#include "device/memory.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/step_upload.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+// A stream of its own, not ordered with the default stream.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaOps : public OpSet {
+ public:
+  explicit CudaOps(const CudaConfig& config);
+  ~CudaOps() override;
+
+  std::string_view name() const override { return "cuda"; }
+  DType kv_dtype() const override { return DType::kBf16; }
+
+  // cuda_memory.cc
+  Result<Weight> Adopt(const Weight& host) override;
+  Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
+  Result<KvCache> AllocateHostKv(const KvLayout& layout,
+                                 const std::vector<int64_t>& pages) override;
+  void CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) override;
+
+  // cuda_ops.cc
+  void BeginStep(const Step& step) override;
+  void BeginLayer() override;
+  Tensor ToHost(const Tensor& x) override;
+
+  // rows.cc
+  Tensor Embed(const Step& step, const Weight& table) override;
+  Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) override;
+  Tensor AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& weight,
+                    float eps) override;
+  Tensor GatherLogitRows(const Tensor& x, const Step& step) override;
+
+  // gemm.cc
+  Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) override;
+  Tensor Logits(const Tensor& x, const Weight& weight) override;
+
+  // attention.cc
+  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
+                    const Step& step) override;
+  Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
+                        const KvLayer& kv, const Step& step) override;
+
+  // experts.cc
+  Routing Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) override;
+  Tensor ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,
+                       const Weight& bias, const SwiGlu& activation) override;
+  Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
+                     const Weight& bias) override;
+
+ private:
+  // cuda_memory.cc
+  Result<Tensor> ToDevice(const Tensor& host);
+  void CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies);
+  // attention.cc
+  const float* InvFreq(const Rope& rope);
+  void CheckStep(const Step& step) const;
+
+  // Activations of a layer, by turns: those of the layer before stay valid.
+  DeviceArena& layer() { return layers_[layer_]; }
+
+  struct UploadedRope {
+    std::vector<float> inv_freq;
+    DeviceMemory on_device;
+  };
+
+  Stream stream_;
+  DeviceArena step_;  // what stays valid for the whole step
+  std::array<DeviceArena, 2> layers_;
+  int layer_ = 0;
+  StepUpload inputs_;
+  std::vector<DeviceMemory> weights_, kv_;
+  std::vector<PinnedMemory> host_kv_;
+  std::deque<UploadedRope> ropes_;
+  // What ToHost returned in this step: the last block is the largest, and is being handed out.
+  std::vector<PinnedMemory> to_host_;
+  int64_t to_host_bytes_ = 0;
+  int64_t to_host_used_ = 0;
+};
+
+}  // namespace rose

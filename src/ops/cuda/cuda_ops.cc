@@ -1,0 +1,100 @@
+#include "ops/cuda/cuda_ops.h"
+
+#include <algorithm>
+
+#include "device/cuda_check.h"
+#include "ops/cuda/cuda_op_set.h"
+
+namespace rose {
+namespace {
+
+constexpr int kCapability = 90;  // kernels are built for sm_90a, which no later GPU runs
+
+}  // namespace
+
+bool IsCudaThere() {
+  return CudaDevices() > 0;
+}
+
+Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& config) {
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return Unsupported("no GPU can be used: ", cudaGetErrorString(error),
+                       "; is an NVIDIA driver of version 580 or later installed? --device cpu "
+                       "needs none");
+  }
+  if (devices == 0) {
+    return Unsupported(
+        "no GPU is visible (is CUDA_VISIBLE_DEVICES empty?); --device cpu needs none");
+  }
+  cudaDeviceProp properties{};
+  CudaCheck(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's properties");
+  const int capability = properties.major * 10 + properties.minor;
+  if (capability != kCapability) {
+    return Unsupported("the GPU is a ", properties.name, " of compute capability ",
+                       properties.major, ".", properties.minor,
+                       "; the kernels are for 9.0 (H100, H200, GH200); use --device cpu");
+  }
+  CudaCheck(cudaSetDevice(0), "choosing the GPU");
+  return std::unique_ptr<OpSet>(std::make_unique<CudaOps>(config));
+}
+
+int64_t FreeCudaBytes() {
+  if (!IsCudaThere()) return 0;
+  size_t free = 0, total = 0;
+  CudaCheck(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return static_cast<int64_t>(free);
+}
+
+Stream::Stream() {
+  CudaCheck(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+}
+
+Stream::~Stream() {
+  (void)cudaStreamDestroy(stream_);
+}
+
+CudaOps::CudaOps(const CudaConfig& config)
+    : step_(stream_.get(), config.is_checked),
+      layers_{DeviceArena(stream_.get(), config.is_checked),
+              DeviceArena(stream_.get(), config.is_checked)},
+      inputs_(stream_.get()) {}
+
+CudaOps::~CudaOps() {
+  // Kernels in flight use the memory that goes now.
+  (void)cudaStreamSynchronize(stream_.get());
+}
+
+void CudaOps::BeginStep(const Step& step) {
+  step_.Reset();
+  for (DeviceArena& arena : layers_) arena.Reset();
+  if (to_host_.size() > 1) to_host_.erase(to_host_.begin(), to_host_.end() - 1);
+  to_host_used_ = 0;
+  inputs_.Upload(step);
+}
+
+void CudaOps::BeginLayer() {
+  layer_ = 1 - layer_;
+  layer().Reset();
+}
+
+Tensor CudaOps::ToHost(const Tensor& x) {
+  constexpr int64_t kAlign = 64;
+  const int64_t bytes = (x.bytes() + kAlign - 1) / kAlign * kAlign;
+  if (to_host_.empty() || to_host_used_ + bytes > to_host_bytes_) {
+    to_host_bytes_ = std::max(bytes, 2 * to_host_bytes_);
+    to_host_.push_back(
+        AllocatePinned(to_host_bytes_, "logits", "lower --max-running or --max-step-tokens")
+            .value());
+    to_host_used_ = 0;
+  }
+  std::byte* data = to_host_.back().get() + to_host_used_;
+  to_host_used_ += bytes;
+  CudaCheck(cudaMemcpyAsync(data, x.raw(), x.bytes(), cudaMemcpyDeviceToHost, stream_.get()),
+            "copying to the host");
+  CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
+  return Tensor(data, x.dtype(), x.shape());
+}
+
+}  // namespace rose

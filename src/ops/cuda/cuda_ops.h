@@ -1,0 +1,29 @@
+// The op set of an NVIDIA GPU. This header names no type of CUDA: programs without it include it
+// too. docs/cuda.md describes memory, streams and the order of sums.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "ops/ops.h"
+
+namespace rose {
+
+struct CudaConfig {
+  // Every output is NaN before its kernel runs, and nothing may be written around it (a
+  // ROSE_CHECK at the next step). Slow; for tests.
+  bool is_checked = false;
+};
+
+// Whether this process can compute on a GPU: built with CUDA, and there are driver and device.
+bool IsCudaThere();
+
+// kUnsupported, saying why, where IsCudaThere is false or the GPU is not of compute capability 9.0.
+// The result uses the first GPU that the process sees (CUDA_VISIBLE_DEVICES).
+Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& config);
+
+// Bytes of device memory that are free now; 0 where there is no GPU.
+int64_t FreeCudaBytes();
+
+}  // namespace rose

@@ -1,0 +1,20 @@
+// The CUDA op set of a program that was built without CUDA (cmake/cuda.cmake).
+#include "ops/cuda/cuda_ops.h"
+
+namespace rose {
+
+bool IsCudaThere() {
+  return false;
+}
+
+Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& /*config*/) {
+  return Unsupported(
+      "this program was built without CUDA; use --device cpu, or build it where nvcc is found "
+      "(scripts/setup.sh --cuda brings one)");
+}
+
+int64_t FreeCudaBytes() {
+  return 0;
+}
+
+}  // namespace rose
