@@ -1,0 +1,74 @@
+// What the attention kernels walk over, in device memory: made by LaunchPlanAttention.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/attention/attention.h"
+#include "tensor/kv_layout.h"
+
+namespace rose {
+
+constexpr int kPage = KvLayout::kPageSize;  // keys of a page, and of a tile of the online softmax
+constexpr int kSplitPages = 8;              // pages of a split: position / 512
+// Splits whose partial results fit the workspace. A row whose splits do not fit any more is walked
+// by one CTA, with the same bits.
+constexpr int kSplitSlots = 4096;
+
+constexpr int kTileQueries = 64;  // queries of a tile: its tokens times the heads of a KV head
+constexpr int kDecodeHeads = 8;   // query heads that a decode CTA computes
+
+// Whether decode rows have a kernel of their own; otherwise they are tiles.
+bool HasDecodeKernel(const AttentionLimits& limits);
+
+// One decode row's splits [split, split + splits) of its keys, for every KV head.
+struct DecodeItem {
+  int32_t row = 0;
+  int32_t position = 0;
+  int32_t pages_at = 0;  // its page table in DeviceStep::pages
+  int32_t split = 0;     // the first, as position / 512
+  int32_t splits = 0;
+  int32_t parts = 0;  // items of this row; 1: the result is final
+  int32_t part = 0;   // which of them this is
+  int32_t slot = 0;   // of the row's first partial result; slot + part is this item's
+};
+
+// Consecutive rows of a sequence that walk over its keys together.
+struct RowTile {
+  int32_t row = 0;  // the first, in the step
+  int32_t rows = 0;
+  int32_t position = 0;  // of the first
+  int32_t pages_at = 0;
+};
+
+struct WorkCounts {
+  int32_t decode_items = 0;
+  int32_t tiles = 0;
+  int32_t unused[62] = {};
+};
+
+// Where things lie in a workspace.
+struct AttentionWork {
+  WorkCounts* counts = nullptr;
+  DecodeItem* items = nullptr;  // [rows + slots]
+  RowTile* tiles = nullptr;     // [rows / tile_rows + seqs], of a sequence the longest walk first
+  int32_t* tickets = nullptr;   // [slots, kv_heads, head blocks]; zero between launches
+  float* partials = nullptr;    // [slots, heads, head_dim + 2]: sums, then offset and weight sum
+  int64_t item_capacity = 0;
+  int64_t tile_capacity = 0;
+  int32_t slots = 0;
+  int32_t tile_rows = 0;  // tokens of a tile
+};
+
+// Also without memory, for its size.
+AttentionWork LayOutWork(const AttentionLimits& limits, void* workspace, int64_t* bytes);
+
+// 1 / sqrt(head_dim), and log2(e): weights are powers of two of scaled scores.
+inline float ScoreScale(int64_t head_dim) {
+  return static_cast<float>(1.44269504088896340736 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+void LaunchTileAttention(const AttentionParams& params, cudaStream_t stream);
+void LaunchDecodeAttention(const AttentionParams& params, cudaStream_t stream);
+
+}  // namespace rose
