@@ -1,0 +1,24 @@
+// Tensor maps: how a bulk copy (TMA) finds a box of a matrix in global memory.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace rose {
+
+// A matrix of bf16 in global memory, and the box of it that one copy takes.
+struct MatrixBox {
+  const Bf16* data = nullptr;  // aligned to 16 bytes
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t row_stride = 0;  // elements; a multiple of 8
+  int box_rows = 0;        // at most 256; its columns are 64, 128 bytes
+};
+
+// For boxes that land with the 128-byte swizzle. Throws if the driver refuses.
+CUtensorMap MapMatrix(const MatrixBox& box);
+
+}  // namespace rose

@@ -1,0 +1,59 @@
+// Bulk copies of boxes of a tensor (TMA), and what the CTAs of a cluster say to each other.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/common/ptx/mma_sync.cuh"
+
+namespace rose::ptx {
+
+// The map's box at (column, row) to shared memory; its bytes count for `barrier`. What lies outside
+// of the tensor is filled with zeros and counts too. PTX ISA, cp.async.bulk.tensor.
+__device__ inline void CopyBox(void* target, const CUtensorMap& map, int column, int row,
+                               uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3}], [%4];" ::"r"(SharedAddress(target)),
+      "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// The same to the same place in every CTA of the cluster that has its bit in `ctas`; the bytes
+// count for the barrier at the same place there.
+__device__ inline void CopyBoxToAll(void* target, const CUtensorMap& map, int column, int row,
+                                    uint64_t* barrier, uint16_t ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
+      "cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(SharedAddress(target)),
+      "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(barrier)), "h"(ctas)
+      : "memory");
+}
+
+__device__ inline void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+__device__ inline uint32_t ClusterRank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// All threads of all CTAs of the cluster meet.
+__device__ inline void ClusterSync() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// Arrives at the barrier at the same place in CTA `rank` of the cluster.
+__device__ inline void BarrierArriveAt(uint64_t* barrier, uint32_t rank) {
+  asm volatile(
+      "{.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(
+          SharedAddress(barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+}  // namespace rose::ptx
