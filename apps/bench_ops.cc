@@ -97,7 +97,7 @@ class LayerOps {
         {"rms_norm", 0, 0, [&] { ops_.RmsNorm(x_, W("attn_norm"), 1e-5f); }},
         gemm("qkv", x_, W("qkv")),
         {"rope_append_kv", 0, 0,
-         [this, step] { ops_.RopeAppendKv(qkv_, shape_, rope_, cache_.layers[0], step); }},
+         [this, step] { ops_.RopeAppendKv(qkv_, shape_, {}, rope_, cache_.layers[0], step); }},
         {"attention",
          2 * keys *
              static_cast<double>(shape_.kv_heads * shape_.head_dim * ElementBytes(ops_.kv_dtype())),

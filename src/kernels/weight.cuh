@@ -41,7 +41,10 @@ __device__ float ElementOf(const WeightView& w, int64_t stack, int64_t row, int6
   } else {
     static_assert(kPacking == Packing::kFp8Block);
     const int64_t block_cols = (w.cols + 127) / 128;
-    const int64_t block = (stack * ((w.rows + 127) / 128) + row / 128) * block_cols + col / 128;
+    // WeightFormat::ScaleRows and ScaleRow.
+    const int64_t rows = (w.rows / w.woven + w.block_rows - 1) / w.block_rows * w.woven;
+    const int64_t scale_row = row / w.woven / w.block_rows * w.woven + row % w.woven;
+    const int64_t block = (stack * rows + scale_row) * block_cols + col / 128;
     return E4m3ToFloat(static_cast<const uint8_t*>(w.data)[at]) *
            static_cast<const float*>(w.scales)[block];
   }

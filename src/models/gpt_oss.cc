@@ -142,7 +142,7 @@ class GptOss : public Model {
       const bool is_last = i + 1 == layers_.size();
       ops.BeginLayer();
       Tensor qkv = ops.Gemm(x, l.qkv, l.qkv_bias);
-      ops.RopeAppendKv(qkv, shape_, rope_, kv.layers[i], step);
+      ops.RopeAppendKv(qkv, shape_, /*norms=*/{}, rope_, kv.layers[i], step);
       Tensor attended = ops.PagedAttention(qkv, shape_, l.sinks, kv.layers[i], step);
       if (is_last && step.logit_rows.size() != step.tokens.size()) {
         // After the last keys are written, only rows whose logits are wanted go on.

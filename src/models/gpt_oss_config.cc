@@ -162,6 +162,7 @@ void ReadSizes(ConfigReader& config, GptOssConfig& out) {
   out.experts_per_token =
       config.Integer("num_experts_per_tok", "experts_per_token", 1, out.experts);
   out.window = config.Integer("sliding_window", 1, kMaxSize);
+  out.activation.up_offset = 1.0f;
   out.activation.limit = static_cast<float>(config.Positive("swiglu_limit"));
   out.activation.alpha = static_cast<float>(config.Positive("swiglu_alpha", 1.702));
   out.rms_norm_eps = static_cast<float>(config.Positive("rms_norm_eps", 1e-5));

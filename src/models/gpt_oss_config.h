@@ -35,7 +35,7 @@ struct GptOssConfig {
   std::vector<bool> sliding;  // [layers]; false = full attention
   int64_t max_positions = 0;
   float rms_norm_eps = 0;
-  SwiGlu activation;
+  SwiGlu activation;  // clamped, spec A.7
   RopeConfig rope;
 };
 

@@ -5,12 +5,12 @@
 
 namespace rose {
 
-float ClampedSwiGlu(float gate, float up, const SwiGlu& activation) {
+float ApplySwiGlu(float gate, float up, const SwiGlu& activation) {
   // Written as comparisons that are false for NaN, so that a NaN passes through.
   if (gate > activation.limit) gate = activation.limit;
   if (up > activation.limit) up = activation.limit;
   if (up < -activation.limit) up = -activation.limit;
-  return gate / (1.0f + std::exp(-activation.alpha * gate)) * (up + 1.0f);
+  return gate / (1.0f + std::exp(-activation.alpha * gate)) * (up + activation.up_offset);
 }
 
 void SelectExperts(std::span<const float> logits, std::span<int32_t> experts,

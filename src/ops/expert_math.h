@@ -8,9 +8,9 @@
 
 namespace rose {
 
-// gate * sigmoid(alpha * gate) * (up + 1), with gate clamped above and up clamped on both sides.
-// NaN in gives NaN out.
-float ClampedSwiGlu(float gate, float up, const SwiGlu& activation);
+// gate * sigmoid(alpha * gate) * (up + up_offset), with gate clamped above and up clamped on both
+// sides. NaN in gives NaN out.
+float ApplySwiGlu(float gate, float up, const SwiGlu& activation);
 
 // The experts.size() largest of `logits`, best first, ties to the lower index, and the softmax over
 // those. NaN logits are never preferred; the experts are distinct in every case.

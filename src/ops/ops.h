@@ -9,6 +9,7 @@
 // type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -37,11 +38,20 @@ struct AttentionShape {
   int64_t head_dim = 0;
 };
 
-// The clamped SwiGLU of gpt-oss (spec A.7): gate = min(g, limit), up = clamp(u, -limit, limit),
-// out = gate * sigmoid(alpha * gate) * (up + 1). Rows of gate_up are interleaved: 2i gate, 2i+1 up.
+// RMS norms of each head's vector of q and of k before its rotation, weights [head_dim]; both empty
+// where a model has none.
+struct HeadNorms {
+  Weight q, k;
+  float eps = 0.0f;
+};
+
+// gate = min(g, limit), up = clamp(u, -limit, limit), out = gate * sigmoid(alpha * gate) *
+// (up + up_offset). As it stands: the plain SwiGLU, silu(g) * u; gpt-oss has 7, 1.702 and 1 (spec
+// A.7). Rows of gate_up are interleaved: 2i gate, 2i+1 up.
 struct SwiGlu {
-  float limit = 7.0f;
-  float alpha = 1.702f;
+  float limit = std::numeric_limits<float>::infinity();
+  float alpha = 1.0f;
+  float up_offset = 0.0f;
 };
 
 // Which experts each row goes to, and with what weight.
@@ -97,10 +107,10 @@ class OpSet {
   // [tokens, rows].
   virtual Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) = 0;
 
-  // Turns the q and k parts of qkv [tokens, (heads + 2 kv_heads) * head_dim] in place, and writes
-  // k and v of every row to its page.
-  virtual void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
-                            const Step& step) = 0;
+  // Norms (if there are any) and turns the q and k parts of qkv [tokens, (heads + 2 kv_heads) *
+  // head_dim] in place, and writes k and v of every row to its page.
+  virtual void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                            const Rope& rope, KvLayer& kv, const Step& step) = 0;
 
   // Causal attention of every row's q over its sequence's pages, kv.window keys at most (0 = all),
   // scores scaled by 1/sqrt(head_dim). `sinks` [heads], if not empty, adds one unscaled logit a
@@ -108,16 +118,18 @@ class OpSet {
   virtual Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
                                 const KvLayer& kv, const Step& step) = 0;
 
-  // Logits x . weight^T + bias, the top_k largest, softmax over those. Spec A.6.
+  // Logits x . weight^T + bias (or without, where it is empty), the top_k largest, softmax over
+  // those. Spec A.6.
   virtual Routing Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) = 0;
 
-  // x [tokens, hidden], weight [experts, 2*inter, hidden], bias [experts, 2*inter]
+  // x [tokens, hidden], weight [experts, 2*inter, hidden], bias [experts, 2*inter] or empty
   // -> SwiGlu of each row's experts [tokens, experts_per_token, inter].
   virtual Tensor ExpertsGateUp(const Tensor& x, const Routing& routing, const Weight& weight,
                                const Weight& bias, const SwiGlu& activation) = 0;
 
   // x [tokens, experts_per_token, inter], weight [experts, hidden, inter], bias [experts, hidden]
-  // -> sum over a row's experts of routing weight * (x . weight^T + bias) [tokens, hidden].
+  // or empty -> sum over a row's experts of routing weight * (x . weight^T + bias) [tokens,
+  // hidden].
   virtual Tensor ExpertsDown(const Tensor& x, const Routing& routing, const Weight& weight,
                              const Weight& bias) = 0;
 

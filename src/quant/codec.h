@@ -57,8 +57,8 @@ class Codec {
 
 // All formats (registry.cc), in the order in which a loader tries them.
 std::span<const Codec* const> AllCodecs();
-const Codec& CodecFor(const WeightFormat& format);
-const Codec* FindCodec(std::string_view name);  // nullptr if there is none
+const Codec& CodecFor(const WeightFormat& format);  // by its packing
+const Codec* FindCodec(std::string_view name);      // nullptr if there is none
 
 // Row `row` of matrix `expert` in f32: the plain reference that ops and converters share.
 inline void DecodeRow(const Weight& weight, int64_t expert, int64_t row, std::span<float> out) {

@@ -93,8 +93,10 @@ class Fp8BlockFormat : public Codec {
     const MatrixStack stack = AsMatrixStack(weight.shape);
     const uint8_t* in = static_cast<const uint8_t*>(weight.data.raw()) +
                         CheckedRow(weight, expert, row, out) * cols;
+    const WeightFormat& format = weight.format;
     const float* scales =
-        weight.scales.data<float>() + (expert * Blocks(stack.rows) + row / kBlock) * Blocks(cols);
+        weight.scales.data<float>() +
+        (expert * format.ScaleRows(stack.rows) + format.ScaleRow(row)) * Blocks(cols);
     for (int64_t col = 0; col < cols; ++col) out[col] = values_[in[col]] * scales[col / kBlock];
   }
 

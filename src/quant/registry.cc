@@ -13,10 +13,9 @@ std::span<const Codec* const> AllCodecs() {
 
 const Codec& CodecFor(const WeightFormat& format) {
   for (const Codec* codec : AllCodecs()) {
-    if (codec->format() == format) return *codec;
+    if (codec->format().packing == format.packing) return *codec;
   }
-  ROSE_CHECK(false, "no codec for ", format.ToString(), " ", format.block_rows, "x",
-             format.block_cols);
+  ROSE_CHECK(false, "no codec for ", format.ToString());
 }
 
 const Codec* FindCodec(std::string_view name) {

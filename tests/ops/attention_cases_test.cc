@@ -27,7 +27,7 @@ struct AttentionRig {
     const StepInputs step(std::move(sequences));
     ops.BeginStep({});
     Tensor x = inputs.F32(qkv, {step.rows(), width()});
-    ops.RopeAppendKv(x, shape, no_turn, kv(), step.step());
+    ops.RopeAppendKv(x, shape, {}, no_turn, kv(), step.step());
     return ops.PagedAttention(x, shape, sinks, kv(), step.step());
   }
   // Rows with q = 0, k = 0 and v = 1: every key has the same score.
@@ -152,11 +152,11 @@ TEST(Case068, PagesOutsideTheWindowAreNeverRead) {
             // Append without attention: the rows before see keys that are not there. Their pages
             // must exist for the op's own check, so append with a window of one.
             rig.kv().window = 1;
-            set.ops->RopeAppendKv(x, shape, rig.no_turn, rig.kv(), step.step());
+            set.ops->RopeAppendKv(x, shape, {}, rig.no_turn, rig.kv(), step.step());
             rig.kv().window = 128;
             continue;
           }
-          set.ops->RopeAppendKv(x, shape, rig.no_turn, rig.kv(), step.step());
+          set.ops->RopeAppendKv(x, shape, {}, rig.no_turn, rig.kv(), step.step());
           if (is_last)
             results.push_back(
                 ToVector(set.ops->PagedAttention(x, shape, sinks, rig.kv(), step.step())));
@@ -256,11 +256,47 @@ TEST(SpecA5, CosinesAndSinesOfYarn) {
       const StepInputs step({{p.position, 1, std::vector<int32_t>(p.position / kPage + 1, 0)}});
       set.ops->BeginStep({});
       Tensor x = rig.inputs.F32(row, {1, rig.width()});
-      set.ops->RopeAppendKv(x, shape, rope, rig.kv(), step.step());
+      set.ops->RopeAppendKv(x, shape, {}, rope, rig.kv(), step.step());
       EXPECT_NEAR(x.data<float>()[p.dimension], p.c, p.bound) << p.position << " " << p.dimension;
       EXPECT_NEAR(x.data<float>()[32 + p.dimension], p.s, p.bound);
       EXPECT_NEAR(x.data<float>()[64 + p.dimension], -p.s, p.bound);
       EXPECT_NEAR(x.data<float>()[64 + 32 + p.dimension], p.c, p.bound);
+    }
+  }
+}
+
+// By hand, in double: x / sqrt(mean(x^2) + eps) * weight of each head, then the rotation.
+TEST(HeadNormsTest, EveryHeadOfQAndKIsNormedBeforeItTurns) {
+  const AttentionShape shape{4, 2, 64};
+  Rope rope{.inv_freq = std::vector<float>(32), .scale = 1.0f};
+  for (size_t i = 0; i < 32; ++i) rope.inv_freq[i] = 1.0f / static_cast<float>(1 + i);
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    AttentionRig rig(*set.ops, shape, 0, 1);
+    const std::vector<float> row = rig.inputs.Values(rig.width());
+    const HeadNorms norms{rig.inputs.RandomVector({64}), rig.inputs.RandomVector({64}), 0.25f};
+    const StepInputs step({{5, 1, std::vector<int32_t>{0}}});
+    set.ops->BeginStep({});
+    Tensor x = rig.inputs.F32(row, {1, rig.width()});
+    set.ops->RopeAppendKv(x, shape, norms, rope, rig.kv(), step.step());
+    for (int64_t head = 0; head < 8; ++head) {
+      const float* in = row.data() + head * 64;
+      const float* out = x.data<float>() + head * 64;
+      const Bf16* weight = (head < 4 ? norms.q : norms.k).data.data<Bf16>();
+      double squares = 0;
+      for (int64_t i = 0; i < 64; ++i) squares += double{in[i]} * in[i];
+      for (int64_t i = 0; i < 32; ++i) {
+        if (head >= 6) {  // v stays as it is
+          ASSERT_EQ(out[i], in[i]);
+          continue;
+        }
+        const double scale = 1 / std::sqrt(squares / 64 + 0.25);
+        const double a = in[i] * scale * ToFloat(weight[i]);
+        const double b = in[i + 32] * scale * ToFloat(weight[i + 32]);
+        const double angle = 5.0 / static_cast<double>(1 + i);
+        EXPECT_NEAR(out[i], a * std::cos(angle) - b * std::sin(angle), 4e-6) << head << " " << i;
+        EXPECT_NEAR(out[i + 32], b * std::cos(angle) + a * std::sin(angle), 4e-6);
+      }
     }
   }
 }

@@ -89,6 +89,8 @@ float SwiGluThrough(OpSet& ops, float gate, float up, const SwiGlu& activation) 
   return ops.ExpertsGateUp(x, routing, w, bias, activation).data<float>()[0];
 }
 
+constexpr SwiGlu kGptOss{.limit = 7.0f, .alpha = 1.702f, .up_offset = 1.0f};
+
 TEST(Case083, EvenRowsAreGatesOddRowsAreUps) {
   struct Point {
     float gate, up;
@@ -101,18 +103,71 @@ TEST(Case083, EvenRowsAreGatesOddRowsAreUps) {
   for (OpSetCase& set : AllOpSets()) {
     SCOPED_TRACE(set.name);
     for (const Point& p : points) {
-      EXPECT_NEAR(SwiGluThrough(*set.ops, p.gate, p.up, {}), p.out,
+      EXPECT_NEAR(SwiGluThrough(*set.ops, p.gate, p.up, kGptOss), p.out,
                   2e-6 * std::max(1e-3, std::fabs(p.out)))
           << p.gate << " " << p.up;
     }
     // The limit is a parameter.
-    EXPECT_NEAR(SwiGluThrough(*set.ops, 10, 10, {.limit = 2.0f}), 5.8071, 2e-4);
-    EXPECT_FLOAT_EQ(SwiGluThrough(*set.ops, kInf, kInf, {}), 55.999626f);
-    EXPECT_FLOAT_EQ(SwiGluThrough(*set.ops, kInf, -kInf, {}), -41.999718f);
+    EXPECT_NEAR(
+        SwiGluThrough(*set.ops, 10, 10, {.limit = 2.0f, .alpha = 1.702f, .up_offset = 1.0f}),
+        5.8071, 2e-4);
+    EXPECT_FLOAT_EQ(SwiGluThrough(*set.ops, kInf, kInf, kGptOss), 55.999626f);
+    EXPECT_FLOAT_EQ(SwiGluThrough(*set.ops, kInf, -kInf, kGptOss), -41.999718f);
     // -inf * sigmoid(-inf) is -inf * 0, as in the reference.
-    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, -kInf, 0, {})));
+    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, -kInf, 0, kGptOss)));
+    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, std::nanf(""), 1, kGptOss)));
+    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, 1, std::nanf(""), kGptOss)));
+  }
+}
+
+TEST(SwiGluTest, AsItStandsIsSiluTimesUpWithoutLimits) {
+  struct Point {
+    float gate, up;
+    double out;
+  };
+  // x * sigmoid(x) * up in double.
+  const Point points[] = {
+      {1, 1, 0.731058579}, {10, 20, 199.990920},     {-10, 20, -0.00907957374}, {100, -100, -1e4},
+      {0, 5, 0},           {0.5f, -1, -0.311229665}, {-100, 1e30f, 0},          {3, 0, 0}};
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    for (const Point& p : points) {
+      EXPECT_NEAR(SwiGluThrough(*set.ops, p.gate, p.up, {}), p.out,
+                  4e-6 * std::max(1e-3, std::fabs(p.out)))
+          << p.gate << " " << p.up;
+    }
+    EXPECT_EQ(SwiGluThrough(*set.ops, kInf, 2, {}), kInf);
+    EXPECT_EQ(SwiGluThrough(*set.ops, 1, -kInf, {}), -kInf);
+    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, -kInf, 1, {})));
+    EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, kInf, 0, {})));
     EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, std::nanf(""), 1, {})));
     EXPECT_TRUE(std::isnan(SwiGluThrough(*set.ops, 1, std::nanf(""), {})));
+  }
+}
+
+TEST(ExpertsTest, AnEmptyBiasIsABiasOfZeros) {
+  for (OpSetCase& set : AllOpSets()) {
+    SCOPED_TRACE(set.name);
+    Inputs in;
+    const int64_t experts = 5, hidden = 40, inter = 24, tokens = 9;
+    const Tensor x = in.RandomF32({tokens, hidden});
+    const Weight router = in.RandomMatrix(kBf16Format, {experts, hidden});
+    const Weight up = in.RandomMatrix(kBf16Format, {experts, 2 * inter, hidden});
+    const Weight down = in.RandomMatrix(kBf16Format, {experts, hidden, inter});
+    const auto zeros = [&](std::vector<int64_t> shape) {
+      return in.Vector(std::vector<float>(experts * shape.back()), shape);
+    };
+    const auto run = [&](const Weight& router_bias, const Weight& up_bias,
+                         const Weight& down_bias) {
+      PoisonArena(*set.ops);
+      const Routing routing = set.ops->Route(x, router, router_bias, 3);
+      const Tensor inner = set.ops->ExpertsGateUp(x, routing, up, up_bias, {});
+      return ToVector(set.ops->ExpertsDown(inner, routing, down, down_bias));
+    };
+    const std::vector<float> with = run(in.Vector(std::vector<float>(experts), {experts}),
+                                        zeros({experts, 2 * inter}), zeros({experts, hidden}));
+    const std::vector<float> without = run({}, {}, {});
+    ExpectSameBits(without.data(), with.data(), std::ssize(with));
   }
 }
 
@@ -136,7 +191,7 @@ TEST(Case080, BiasesOfExpertsAreInsideActivationAndSum) {
       const Routing routing{Tensor(chosen.data(), DType::kI32, {2, 2}), in.F32(weights, {2, 2})};
       set.ops->BeginStep({});
       const Tensor inner = set.ops->ExpertsGateUp(in.RandomF32({2, size}), routing, zero_up,
-                                                  in.Vector(up_bias, {experts, 2 * size}), {});
+                                                  in.Vector(up_bias, {experts, 2 * size}), kGptOss);
       for (int64_t use = 0; use < 4; ++use) {
         for (int64_t i = 0; i < size; ++i) {
           const float* b = up_bias.data() + (chosen[use] * size + i) * 2;

@@ -138,7 +138,7 @@ class Inputs {
       case Packing::kFp8Block:
         data_type = DType::kE4m3;
         scale_shape[last] = (shape[last] + 127) / 128;
-        scale_shape[last - 1] = (shape[last - 1] + 127) / 128;
+        scale_shape[last - 1] = format.ScaleRows(shape[last - 1]);
         break;
     }
     return {format, shape, Tensor(data, data_type, data_shape),

@@ -116,7 +116,7 @@ std::vector<float> RunAttention(OpSet& ops, const AttentionCase& c, int64_t chun
     const StepInputs step(sequences);
     ops.BeginStep({});
     Tensor x = in.F32(rows, {step.rows(), width});
-    ops.RopeAppendKv(x, c.shape, rope, cache.layers[0], step.step());
+    ops.RopeAppendKv(x, c.shape, {}, rope, cache.layers[0], step.step());
     const Tensor out = ops.PagedAttention(x, c.shape, sinks, cache.layers[0], step.step());
     const float* from = out.data<float>();
     for (size_t i = 0; i < who.size(); ++i) {

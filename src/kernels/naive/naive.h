@@ -44,7 +44,7 @@ struct NaiveExpertsParams {
   Bf16* out = nullptr;               // gate_up: [tokens, top_k, rows / 2]; down: [tokens, rows]
   int64_t tokens = 0;
   int top_k = 0;
-  float limit = 0, alpha = 0;  // of the clamped SwiGLU; gate_up only
+  float limit = 0, alpha = 0, up_offset = 0;  // of SwiGlu; gate_up only
 };
 void LaunchNaiveGateUp(const NaiveExpertsParams& params, cudaStream_t stream);
 void LaunchNaiveDown(const NaiveExpertsParams& params, cudaStream_t stream);

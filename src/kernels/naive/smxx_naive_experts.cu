@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kNaiveThreads)
   if (gate > p.limit) gate = p.limit;
   if (up > p.limit) up = p.limit;
   if (up < -p.limit) up = -p.limit;
-  p.out[use * inter + i].bits = Narrow(gate / (1.0f + expf(-p.alpha * gate)) * (up + 1.0f));
+  p.out[use * inter + i].bits = Narrow(gate / (1.0f + expf(-p.alpha * gate)) * (up + p.up_offset));
 }
 
 template <Packing kPacking>

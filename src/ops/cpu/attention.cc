@@ -5,6 +5,7 @@
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dot.h"
+#include "ops/head_norms.h"
 #include "tensor/expect_shape.h"
 
 namespace rose {
@@ -34,6 +35,14 @@ void Rotate(float* x, const Rope& rope, int64_t position) {
   }
 }
 
+// RMSNorm of one head's vector in place; nothing where the weight is empty.
+void NormHead(float* x, const Weight& weight, float eps) {
+  if (weight.empty()) return;
+  const int64_t dim = weight.shape[0];
+  const float scale = 1.0f / std::sqrt(Dot(x, x, dim) / static_cast<float>(dim) + eps);
+  for (int64_t i = 0; i < dim; ++i) x[i] = x[i] * scale * VectorAt(weight, i);
+}
+
 void CheckQkv(const Tensor& qkv, const AttentionShape& shape, const KvLayer& kv, const Step& step) {
   ROSE_CHECK_EQ(shape.heads % shape.kv_heads, 0);
   Dim tokens{"tokens", static_cast<int64_t>(step.tokens.size())};
@@ -47,9 +56,10 @@ void CheckQkv(const Tensor& qkv, const AttentionShape& shape, const KvLayer& kv,
 
 }  // namespace
 
-void CpuOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
-                          const Step& step) {
+void CpuOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                          const Rope& rope, KvLayer& kv, const Step& step) {
   CheckQkv(qkv, shape, kv, step);
+  CheckHeadNorms(norms, shape.head_dim);
   ROSE_CHECK_EQ(static_cast<int64_t>(rope.inv_freq.size()) * 2, shape.head_dim);
   const int64_t dim = shape.head_dim;
   for (const StepSeq& seq : step.seqs) {
@@ -59,6 +69,7 @@ void CpuOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& 
       float* k = q + shape.heads * dim;
       float* v = k + shape.kv_heads * dim;
       for (int64_t head = 0; head < shape.heads + shape.kv_heads; ++head) {
+        NormHead(q + head * dim, head < shape.heads ? norms.q : norms.k, norms.eps);
         Rotate(q + head * dim, rope, position);
       }
       for (int64_t head = 0; head < shape.kv_heads; ++head) {

@@ -43,8 +43,8 @@ class CpuOps : public OpSet {
   Tensor Gemm(const Tensor& x, const Weight& weight, const Weight& bias) override;
 
   // attention.cc
-  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
-                    const Step& step) override;
+  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                    const Rope& rope, KvLayer& kv, const Step& step) override;
   Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
                         const KvLayer& kv, const Step& step) override;
 

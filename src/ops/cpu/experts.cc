@@ -1,4 +1,4 @@
-// The mixture of experts: routing, the clamped SwiGLU, and the weighted sum. Spec A.6 and A.7.
+// The mixture of experts: routing, SwiGLU, and the weighted sum. Spec A.6 and A.7.
 #include <algorithm>
 #include <cmath>
 
@@ -42,7 +42,7 @@ Tensor CpuOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Weig
   ExpectShape("x", x, DType::kF32, {&tokens, &hidden});
   ExpectShape("experts", routing.experts, DType::kI32, {&tokens, &top_k});
   ExpectShape("gate_up", weight, {&experts, &rows, &hidden});
-  ExpectShape("gate_up bias", bias, {&experts, &rows});
+  if (!bias.empty()) ExpectShape("gate_up bias", bias, {&experts, &rows});
   const int64_t inter = rows.value / 2;
   Tensor out = arena_.Take(DType::kF32, {tokens.value, top_k.value, inter});
   std::vector<float> gate_row(hidden.value), up_row(hidden.value);
@@ -55,11 +55,11 @@ Tensor CpuOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Weig
       for (const Use& use : uses[e]) {
         const float* in = x.data<float>() + use.token * hidden.value;
         const float gate =
-            Dot(in, gate_row.data(), hidden.value) + VectorAt(bias, e * rows.value + 2 * i);
+            Dot(in, gate_row.data(), hidden.value) + BiasAt(bias, e * rows.value + 2 * i);
         const float up =
-            Dot(in, up_row.data(), hidden.value) + VectorAt(bias, e * rows.value + 2 * i + 1);
+            Dot(in, up_row.data(), hidden.value) + BiasAt(bias, e * rows.value + 2 * i + 1);
         out.data<float>()[(use.token * top_k.value + use.slot) * inter + i] =
-            ClampedSwiGlu(gate, up, activation);
+            ApplySwiGlu(gate, up, activation);
       }
     }
   }
@@ -73,7 +73,7 @@ Tensor CpuOps::ExpertsDown(const Tensor& x, const Routing& routing, const Weight
   ExpectShape("experts", routing.experts, DType::kI32, {&tokens, &top_k});
   ExpectShape("weights", routing.weights, DType::kF32, {&tokens, &top_k});
   ExpectShape("down", weight, {&experts, &hidden, &inter});
-  ExpectShape("down bias", bias, {&experts, &hidden});
+  if (!bias.empty()) ExpectShape("down bias", bias, {&experts, &hidden});
   // Every expert's answer apart, then summed by slot: the order of a sum must not depend on which
   // expert has which number.
   std::vector<float> parts(tokens.value * top_k.value * hidden.value);
@@ -87,7 +87,7 @@ Tensor CpuOps::ExpertsDown(const Tensor& x, const Routing& routing, const Weight
         const int64_t at = use.token * top_k.value + use.slot;
         const float* in = x.data<float>() + at * inter.value;
         parts[at * hidden.value + h] =
-            Dot(in, row.data(), inter.value) + VectorAt(bias, e * hidden.value + h);
+            Dot(in, row.data(), inter.value) + BiasAt(bias, e * hidden.value + h);
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "ops/cpu_fast/bytes.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
+#include "ops/head_norms.h"
 #include "tensor/expect_shape.h"
 
 namespace rose {
@@ -65,9 +66,10 @@ void CheckPages(const StepSeq& seq, const KvLayer& kv) {
 
 }  // namespace
 
-void CpuFastOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope,
-                              KvLayer& kv, const Step& step) {
+void CpuFastOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                              const Rope& rope, KvLayer& kv, const Step& step) {
   CheckQkv(qkv, shape, kv, step, kv_dtype_);
+  CheckHeadNorms(norms, shape.head_dim);
   const int64_t dim = shape.head_dim;
   const int64_t half = dim / 2;
   ROSE_CHECK_EQ(static_cast<int64_t>(rope.inv_freq.size()), half);
@@ -99,7 +101,13 @@ void CpuFastOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Ro
       float* q = qkv.data<float>() + row * qkv.dim(1);
       const float* k = q + shape.heads * dim;
       const float* v = k + shape.kv_heads * dim;
-      for (int64_t h = 0; h < shape.heads + shape.kv_heads; ++h) Rotate(q + h * dim, c, s);
+      for (int64_t h = 0; h < shape.heads + shape.kv_heads; ++h) {
+        const Weight& norm = h < shape.heads ? norms.q : norms.k;
+        if (!norm.empty())
+          kernels_->rms_norm(q + h * dim, static_cast<const uint8_t*>(norm.data.raw()), dim,
+                             norms.eps, q + h * dim);
+        Rotate(q + h * dim, c, s);
+      }
       const int64_t page = seq.pages[kv.group][position / kPage];
       for (int64_t h = 0; h < shape.kv_heads; ++h) {
         const int64_t at = (page * shape.kv_heads + h) * kPage * dim;

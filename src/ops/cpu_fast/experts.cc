@@ -12,6 +12,12 @@ namespace {
 constexpr int64_t kPanelRows = 64;  // even: gate and up of a pair stay together
 constexpr int64_t kPanelUses = 24;
 
+// An expert's row of a bias [experts, rows], or null where there is none.
+const uint8_t* BiasOf(const Weight& bias, int64_t expert) {
+  if (bias.empty()) return nullptr;
+  return static_cast<const uint8_t*>(bias.data.raw()) + expert * bias.shape[1] * sizeof(Bf16);
+}
+
 }  // namespace
 
 Routing CpuFastOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
@@ -49,7 +55,7 @@ Tensor CpuFastOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const 
   ExpectShape("x", x, DType::kF32, {&tokens, &hidden});
   ExpectShape("experts", routing.experts, DType::kI32, {&tokens, &top_k});
   ExpectShape("gate_up", weight, {&experts, &rows, &hidden});
-  ExpectShape("gate_up bias", bias, {&experts, &rows});
+  if (!bias.empty()) ExpectShape("gate_up bias", bias, {&experts, &rows});
   ROSE_CHECK_EQ(rows.value % 2, 0);
   const int64_t inter = rows.value / 2;
   Tensor out = arena_.Take(DType::kF32, {tokens.value, top_k.value, inter});
@@ -75,8 +81,7 @@ Tensor CpuFastOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const 
                     .tokens = uses,
                     .x = in,
                     .out = to,
-                    .bias = static_cast<const uint8_t*>(bias.data.raw()) +
-                            part.expert * rows.value * sizeof(Bf16),
+                    .bias = BiasOf(bias, part.expert),
                     .scratch = scratch.data<float>() + thread * scratch_floats});
     for (int64_t u = 0; u < uses; ++u) {
       kernels_->swiglu(to[u], part_rows / 2, activation,
@@ -93,7 +98,7 @@ Tensor CpuFastOps::ExpertsDown(const Tensor& x, const Routing& routing, const We
   ExpectShape("experts", routing.experts, DType::kI32, {&tokens, &top_k});
   ExpectShape("weights", routing.weights, DType::kF32, {&tokens, &top_k});
   ExpectShape("down", weight, {&experts, &hidden, &inter});
-  ExpectShape("down bias", bias, {&experts, &hidden});
+  if (!bias.empty()) ExpectShape("down bias", bias, {&experts, &hidden});
   // Every expert's answer apart, then summed by slot: the order of a sum must not depend on which
   // expert has which number.
   const Tensor answers = arena_.Take(DType::kF32, {tokens.value, top_k.value, hidden.value});
@@ -115,8 +120,7 @@ Tensor CpuFastOps::ExpertsDown(const Tensor& x, const Routing& routing, const We
                     .tokens = part.use_end - part.use_begin,
                     .x = in,
                     .out = to,
-                    .bias = static_cast<const uint8_t*>(bias.data.raw()) +
-                            part.expert * hidden.value * sizeof(Bf16),
+                    .bias = BiasOf(bias, part.expert),
                     .scratch = scratch.data<float>() + thread * scratch_floats});
   });
 

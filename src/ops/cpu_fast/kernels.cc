@@ -7,7 +7,7 @@ MatrixView MatrixOf(const Weight& weight, int64_t expert) {
   ROSE_CHECK(rank == 2 || rank == 3, "matrix of shape ", ShapeToString(weight.shape));
   const int64_t experts = rank == 3 ? weight.shape[0] : 1;
   ROSE_CHECK(expert >= 0 && expert < experts, "expert ", expert, " of ", experts);
-  MatrixView view{.packing = weight.format.packing,
+  MatrixView view{.format = weight.format,
                   .data = static_cast<const uint8_t*>(weight.data.raw()),
                   .scales = nullptr,
                   .rows = weight.shape[rank - 2],

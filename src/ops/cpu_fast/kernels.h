@@ -15,7 +15,7 @@ namespace rose {
 
 // One matrix of a weight: values and scales as bytes, since mapped files promise no alignment.
 struct MatrixView {
-  Packing packing = Packing::kBf16;
+  WeightFormat format;
   const uint8_t* data = nullptr;
   const uint8_t* scales = nullptr;  // null for bf16
   int64_t rows = 0;
@@ -65,7 +65,7 @@ struct KernelTable {
   // gate_up [2 * inter], interleaved -> out [inter].
   void (*swiglu)(const float* gate_up, int64_t inter, const SwiGlu& activation,
                  float* out) = nullptr;
-  // x [n], weight BF16 [n] -> out [n].
+  // x [n], weight BF16 [n] -> out [n], which may be x.
   void (*rms_norm)(const float* x, const uint8_t* weight, int64_t n, float eps,
                    float* out) = nullptr;
 };

@@ -6,6 +6,7 @@
 #include "kernels/rope/rope.h"
 #include "ops/cuda/cuda_op_set.h"
 #include "ops/cuda/weight_view.h"
+#include "ops/head_norms.h"
 #include "tensor/expect_shape.h"
 
 namespace rose {
@@ -49,9 +50,10 @@ const float* CudaOps::InvFreq(const Rope& rope) {
   return reinterpret_cast<const float*>(ropes_.back().on_device.get());
 }
 
-void CudaOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
-                           const Step& step) {
+void CudaOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                           const Rope& rope, KvLayer& kv, const Step& step) {
   CheckStep(step);
+  CheckHeadNorms(norms, shape.head_dim);
   CheckQkv(qkv, shape, kv, inputs_.on_device());
   ROSE_CHECK_EQ(std::ssize(rope.inv_freq) * 2, shape.head_dim);
   for (const StepSeq& seq : step.seqs) {
@@ -64,6 +66,9 @@ void CudaOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope&
   LaunchRopeAppendKv({.qkv = qkv.data<Bf16>(),
                       .inv_freq = InvFreq(rope),
                       .rope_scale = rope.scale,
+                      .q_norm = VectorOf(norms.q),
+                      .k_norm = VectorOf(norms.k),
+                      .norm_eps = norms.eps,
                       .keys = kv.keys.data<Bf16>(),
                       .values = kv.values.data<Bf16>(),
                       .step = inputs_.on_device(),

@@ -62,8 +62,8 @@ class CudaOps : public OpSet {
   Tensor Logits(const Tensor& x, const Weight& weight) override;
 
   // attention.cc
-  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const Rope& rope, KvLayer& kv,
-                    const Step& step) override;
+  void RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                    const Rope& rope, KvLayer& kv, const Step& step) override;
   Tensor PagedAttention(const Tensor& qkv, const AttentionShape& shape, const Weight& sinks,
                         const KvLayer& kv, const Step& step) override;
 

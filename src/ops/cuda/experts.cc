@@ -48,7 +48,8 @@ Tensor CudaOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Wei
                      .tokens = tokens.value,
                      .top_k = static_cast<int>(top_k.value),
                      .limit = activation.limit,
-                     .alpha = activation.alpha},
+                     .alpha = activation.alpha,
+                     .up_offset = activation.up_offset},
                     stream_.get());
   return out;
 }

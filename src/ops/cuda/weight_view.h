@@ -13,6 +13,8 @@ inline WeightView ViewOf(const Weight& weight) {
   return {.data = weight.data.raw(),
           .scales = weight.scales.raw(),
           .packing = weight.format.packing,
+          .block_rows = weight.format.block_rows,
+          .woven = weight.format.woven,
           .rows = weight.shape[rank - 2],
           .cols = weight.shape[rank - 1]};
 }
