@@ -8,13 +8,15 @@
 
 namespace {
 
-// The root is beside the build folder, also after a move to another machine; else where it was when
-// this was compiled.
+// The root is beside the build folder, also after a move to another machine, or holds the program
+// itself (a carried bundle has the data and no sources); else where it was when this was compiled.
 std::filesystem::path Root() {
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto root = program.parent_path().parent_path();
-  return std::filesystem::exists(root / "tests/main.cc", error) ? root : ROSE_ROOT;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const auto& root : {folder.parent_path(), folder}) {
+    if (std::filesystem::exists(root / "tests/data", error)) return root;
+  }
+  return ROSE_ROOT;
 }
 
 }  // namespace

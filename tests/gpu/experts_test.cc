@@ -1,0 +1,122 @@
+// Routing and experts of the CUDA op set: against the reference, and a row alone against the same
+// row among others, bit for bit.
+#include "gpu/gpu_case.h"
+
+namespace rose {
+namespace {
+
+struct ExpertsCase {
+  WeightFormat format;
+  int64_t experts, hidden, inter, top_k;
+};
+
+void PrintTo(const ExpertsCase& c, std::ostream* out) {
+  *out << c.format.ToString() << " " << c.experts << " of " << c.hidden << "->" << c.inter
+       << ", top " << c.top_k;
+}
+
+class GpuExperts : public GpuTest<testing::TestWithParam<ExpertsCase>> {
+ protected:
+  struct Layer {
+    Weight router, router_bias, gate_up, gate_up_bias, down, down_bias;
+  };
+  struct Outputs {
+    std::vector<int32_t> experts;
+    std::vector<float> weights, inner, out;
+  };
+
+  // Runs the three ops one after the other.
+  static Outputs Run(OpSet& ops, const Tensor& x, const Layer& l, int64_t top_k) {
+    const Routing routing = ops.Route(x, l.router, l.router_bias, static_cast<int>(top_k));
+    const Tensor inner = ops.ExpertsGateUp(x, routing, l.gate_up, l.gate_up_bias, {});
+    const Tensor out = ops.ExpertsDown(inner, routing, l.down, l.down_bias);
+    return {Integers(ops, routing.experts), Floats(ops, routing.weights), Floats(ops, inner),
+            Floats(ops, out)};
+  }
+};
+
+TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
+  const ExpertsCase c = GetParam();
+  FastWeights in(c.hidden * 7 + c.inter);
+  Inputs host;
+  const Layer layer{in.Matrix(kBf16Format, {c.experts, c.hidden}),
+                    host.RandomVector({c.experts}),
+                    in.Matrix(c.format, {c.experts, 2 * c.inter, c.hidden}),
+                    host.RandomVector({c.experts, 2 * c.inter}),
+                    in.Matrix(c.format, {c.experts, c.hidden, c.inter}),
+                    host.RandomVector({c.experts, c.hidden})};
+  const auto adopt = [&](const Weight& weight) { return ops_->Adopt(weight).value(); };
+  const Layer on_gpu{adopt(layer.router),       adopt(layer.router_bias), adopt(layer.gate_up),
+                     adopt(layer.gate_up_bias), adopt(layer.down),        adopt(layer.down_bias)};
+  const bool is_large = c.hidden > 1000;
+  const int64_t most = is_large ? 37 : 197;
+  const std::vector<float> x = in.Values(most * c.hidden);
+
+  DeviceInputs device;
+  Outputs all;
+  for (int64_t tokens : {most, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{8},
+                         int64_t{16}, int64_t{17}, int64_t{33}, int64_t{64}, int64_t{129}}) {
+    if (tokens > most) continue;
+    SCOPED_TRACE(testing::Message() << tokens << " tokens");
+    const int64_t first = most - tokens;
+    const Tensor some = device.Bf16s(Rows(x, first, tokens, c.hidden), {tokens, c.hidden});
+    ops_->BeginStep({});
+    const Outputs got = Run(*ops_, some, on_gpu, c.top_k);
+    if (tokens == most) {
+      // The reference sees what the op saw: the rounded result of the op before.
+      reference_.BeginStep({});
+      const Tensor x_host = host.F32(x, {tokens, c.hidden});
+      const Routing routing =
+          reference_.Route(x_host, layer.router, layer.router_bias, static_cast<int>(c.top_k));
+      EXPECT_TRUE(
+          std::equal(got.experts.begin(), got.experts.end(), routing.experts.data<int32_t>()));
+      ExpectNear(got.weights, ToVector(routing.weights), kF32Bound);
+      ExpectNear(got.inner,
+                 ToVector(reference_.ExpertsGateUp(x_host, routing, layer.gate_up,
+                                                   layer.gate_up_bias, {})),
+                 kBf16Bound);
+      const Tensor inner = host.F32(got.inner, {tokens, c.top_k, c.inter});
+      ExpectNear(got.out,
+                 ToVector(reference_.ExpertsDown(inner, routing, layer.down, layer.down_bias)),
+                 kBf16Bound);
+      all = got;
+    }
+    EXPECT_TRUE(
+        std::equal(got.experts.begin(), got.experts.end(), all.experts.begin() + first * c.top_k));
+    ExpectSameBits(got.weights, Rows(all.weights, first, tokens, c.top_k));
+    ExpectSameBits(got.inner, Rows(all.inner, first, tokens, c.top_k * c.inter));
+    ExpectSameBits(got.out, Rows(all.out, first, tokens, c.hidden));
+    if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GpuExperts,
+                         testing::Values(ExpertsCase{kMxfp4Format, 8, 192, 192, 4},
+                                         ExpertsCase{kMxfp4Format, 5, 64, 96, 3},
+                                         ExpertsCase{kMxfp4Format, 32, 320, 320, 4},
+                                         ExpertsCase{kMxfp4Format, 5, 2880, 2880, 4},
+                                         ExpertsCase{kBf16Format, 3, 64, 32, 1},
+                                         ExpertsCase{kBf16Format, 16, 128, 96, 8},
+                                         ExpertsCase{kBf16Format, 9, 2048, 768, 8},
+                                         ExpertsCase{kFp8BlockFormat, 4, 160, 192, 2},
+                                         ExpertsCase{kFp8BlockFormat, 9, 2048, 768, 8}));
+
+class GpuRoute : public GpuTest<> {};
+
+// Logits are the rows of the identity times x.
+TEST_F(GpuRoute, TiesGoToTheLowerIndexAndNaNIsNeverPreferred) {
+  Inputs host;
+  std::vector<float> one(32 * 32, 0.0f);
+  for (int i = 0; i < 32; ++i) one[i * 33] = 1;
+  const Weight router = ops_->Adopt(host.Matrix(kBf16Format, one, {32, 32})).value();
+  std::vector<float> x(2 * 32, 0.0f);
+  x[7] = x[3] = x[31] = 2;
+  x[32 + 5] = 1;
+  DeviceInputs device;
+  ops_->BeginStep({});
+  const Routing routing = ops_->Route(device.Bf16s(x, {2, 32}), router, {}, 4);
+  EXPECT_EQ(Integers(*ops_, routing.experts), (std::vector<int32_t>{3, 7, 31, 0, 5, 0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace rose
