@@ -11,11 +11,13 @@ struct AttentionCase {
   AttentionShape shape;
   int64_t window = 0;
   bool has_sinks = true;
+  bool has_norms = false;
 };
 
 void PrintTo(const AttentionCase& c, std::ostream* out) {
   *out << c.shape.heads << "/" << c.shape.kv_heads << " heads of " << c.shape.head_dim
-       << ", window " << c.window << (c.has_sinks ? "" : ", no sinks");
+       << ", window " << c.window << (c.has_sinks ? "" : ", no sinks")
+       << (c.has_norms ? ", head norms" : "");
 }
 
 constexpr int64_t kPage = KvLayout::kPageSize;
@@ -41,6 +43,11 @@ class GpuAttention : public GpuTest<testing::TestWithParam<AttentionCase>> {
     // Pages of a sequence are not in order.
     for (auto& table : tables_) std::reverse(table.begin(), table.end());
     pages_ = page;
+    if (c.has_norms) {
+      norms_ = {host_.RandomVector({c.shape.head_dim}), host_.RandomVector({c.shape.head_dim}),
+                1e-6f};
+      norms_on_gpu_ = {ops_->Adopt(norms_.q).value(), ops_->Adopt(norms_.k).value(), norms_.eps};
+    }
     if (c.has_sinks) {
       sinks_ = host_.RandomVector({c.shape.heads});
       sinks_on_gpu_ = ops_->Adopt(sinks_).value();
@@ -110,7 +117,7 @@ class GpuAttention : public GpuTest<testing::TestWithParam<AttentionCase>> {
     ops_->BeginStep(step.step());
     DeviceInputs device;
     Tensor x = device.Bf16s(rows, {step.rows(), width_});
-    ops_->RopeAppendKv(x, c.shape, rope_, cache.layers[0], step.step());
+    ops_->RopeAppendKv(x, c.shape, norms_on_gpu_, rope_, cache.layers[0], step.step());
     const Tensor out =
         ops_->PagedAttention(x, c.shape, sinks_on_gpu_, cache.layers[0], step.step());
     const std::vector<float> turned = Floats(*ops_, x), values = Floats(*ops_, out);
@@ -130,6 +137,7 @@ class GpuAttention : public GpuTest<testing::TestWithParam<AttentionCase>> {
   Rope rope_;
   Inputs host_;
   Weight sinks_, sinks_on_gpu_;
+  HeadNorms norms_, norms_on_gpu_;
   std::vector<std::vector<float>> qkv_;
   std::vector<std::vector<int32_t>> tables_;
 };
@@ -146,11 +154,11 @@ TEST_P(GpuAttention, EqualsTheReferenceInEveryChunking) {
     const StepInputs step({{0, lengths_[s], table}});
     reference_.BeginStep(step.step());
     Tensor turned = host_.F32(qkv_[s], {lengths_[s], width_});
-    reference_.RopeAppendKv(turned, c.shape, rope_, cache.layers[0], step.step());
+    reference_.RopeAppendKv(turned, c.shape, norms_, rope_, cache.layers[0], step.step());
     ExpectNear(whole.qkv[s], ToVector(turned), kBf16Bound);
     // Attention over what the GPU's cache holds.
     Tensor rounded = host_.F32(whole.qkv[s], {lengths_[s], width_});
-    reference_.RopeAppendKv(rounded, c.shape, no_turn, cache.layers[0], step.step());
+    reference_.RopeAppendKv(rounded, c.shape, {}, no_turn, cache.layers[0], step.step());
     ExpectNear(
         whole.out[s],
         ToVector(reference_.PagedAttention(rounded, c.shape, sinks_, cache.layers[0], step.step())),
@@ -190,9 +198,10 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuAttention,
     testing::Values(AttentionCase{{8, 2, 64}, 0}, AttentionCase{{8, 2, 64}, 128},
                     AttentionCase{{64, 8, 64}, 0}, AttentionCase{{64, 8, 64}, 128},
-                    AttentionCase{{32, 4, 128}, 0, false}, AttentionCase{{4, 4, 128}, 65, false},
-                    AttentionCase{{5, 1, 64}, 64}, AttentionCase{{8, 8, 64}, 1},
-                    AttentionCase{{6, 2, 32}, 3}));
+                    AttentionCase{{32, 4, 128}, 0, false, true},
+                    AttentionCase{{4, 2, 64}, 0, false, true},
+                    AttentionCase{{4, 4, 128}, 65, false}, AttentionCase{{5, 1, 64}, 64},
+                    AttentionCase{{8, 8, 64}, 1}, AttentionCase{{6, 2, 32}, 3}));
 
 }  // namespace
 }  // namespace rose
