@@ -35,3 +35,6 @@ target_sources(rose_core PRIVATE ${ROSE_CUDA_SOURCES})
 target_compile_options(rose_core PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Werror;all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
 target_link_libraries(rose_core PUBLIC CUDA::cudart_static)
+# The sampler repeats the host's arithmetic bit for bit (base/draw.h), and shares its functions.
+set_source_files_properties(src/kernels/sampler/smxx_f32_draw.cu PROPERTIES
+  COMPILE_OPTIONS "-fmad=false;--expt-relaxed-constexpr")

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "engine/draw.h"
+#include "base/draw.h"
 
 namespace rose {
 namespace {

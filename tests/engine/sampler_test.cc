@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/check.h"
-#include "engine/draw.h"
+#include "base/draw.h"
 
 namespace rose {
 namespace {

@@ -6,6 +6,9 @@
 // integers and not Gumbel noise: noise needs a logarithm of the same bits on every device, and a
 // random word for every token of the vocabulary instead of one.
 //
+// The functions are constexpr so that kernels may call them too; what does must be compiled without
+// contraction (-fmad=false).
+//
 // 1. word = Philox4x32-10 of key = seed, counter = (position, 0): 64 bits.
 // 2. A kept token has the weight ExpWeight((logit - largest logit) * (1 / temperature)): 2^40 for
 // the
@@ -22,7 +25,7 @@ namespace rose {
 
 // Philox4x32-10, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3" (2011).
-inline std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
+constexpr std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                       std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xd2511f53u} * counter[0];
@@ -36,7 +39,7 @@ inline std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
 }
 
 // The random word of a draw. `position` is that of the token drawn.
-inline uint64_t DrawWord(uint64_t seed, int64_t position) {
+constexpr uint64_t DrawWord(uint64_t seed, int64_t position) {
   const uint64_t p = static_cast<uint64_t>(position);
   const auto words = Philox({static_cast<uint32_t>(p), static_cast<uint32_t>(p >> 32), 0, 0},
                             {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
@@ -46,7 +49,7 @@ inline uint64_t DrawWord(uint64_t seed, int64_t position) {
 inline constexpr int kWeightBits = 40;
 
 // round-down(2^40 * e^x) for x <= 0, with a relative error of at most 2e-6; 0 for NaN.
-inline uint64_t ExpWeight(float x) {
+constexpr uint64_t ExpWeight(float x) {
   const float t = x * 1.44269504f;  // log2(e)
   if (!(t > -(kWeightBits + 1.0f))) return 0;
   // Floor, without a call: -41 < t <= 0, so the cast fits and rounds up.
@@ -66,7 +69,7 @@ inline uint64_t ExpWeight(float x) {
 }
 
 // A number in [0, total) for a random word; total > 0.
-inline uint64_t DrawTarget(uint64_t word, uint64_t total) {
+constexpr uint64_t DrawTarget(uint64_t word, uint64_t total) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<uint64_t>(static_cast<Wide>(word) * total >> 64);
 }
