@@ -86,7 +86,7 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
   ROSE_ASSIGN_OR_RETURN(
       const std::vector<int64_t> pages,
       PlanKvPages(*loaded.model, *loaded.ops, config, std::numeric_limits<int64_t>::max()));
-  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(*loaded.model, *loaded.ops, pages));
+  ROSE_ASSIGN_OR_RETURN(auto executor, CreateExecutor(*loaded.model, *loaded.ops, pages));
   Meter meter(users);  // outlives the engine, which calls it
   const auto engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
   const Clock::time_point begin = Clock::now();

@@ -40,9 +40,8 @@ Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& mo
   config.max_step_tokens = measuring.max_step_tokens;
   const std::vector<Scene> scenes =
       Scenes(measuring.max_running, std::min(measuring.longest, info.max_positions / 2));
-  ROSE_ASSIGN_OR_RETURN(
-      const auto executor,
-      ModelExecutor::Create(*loaded.model, *loaded.ops, PagesForScenes(info.kv, scenes)));
+  ROSE_ASSIGN_OR_RETURN(const auto executor, CreateExecutor(*loaded.model, *loaded.ops,
+                                                            PagesForScenes(info.kv, scenes)));
   StepTable table;
   const std::filesystem::path folder = loaded.checkpoint->folder();
   table.model = (folder.has_filename() ? folder : folder.parent_path()).filename().string();

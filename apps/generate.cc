@@ -83,7 +83,7 @@ Result<std::unique_ptr<Engine>> StartEngine(const LoadedModel& loaded, const Req
   ROSE_ASSIGN_OR_RETURN(
       const std::vector<int64_t> pages,
       PlanKvPages(*loaded.model, *loaded.ops, config, std::numeric_limits<int64_t>::max()));
-  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(*loaded.model, *loaded.ops, pages));
+  ROSE_ASSIGN_OR_RETURN(auto executor, CreateExecutor(*loaded.model, *loaded.ops, pages));
   return CreateEngine(config, std::move(executor), CreatePlainDecoder());
 }
 

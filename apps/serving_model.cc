@@ -153,7 +153,7 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
                                         static_cast<int64_t>(options.host_cache_bytes)));
   }
   ROSE_ASSIGN_OR_RETURN(auto executor,
-                        ModelExecutor::Create(weights, *model.loaded.ops, pages, host_pages));
+                        CreateExecutor(weights, *model.loaded.ops, pages, host_pages));
   model.max_requests = options.engine.max_running + options.engine.max_waiting;
   model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
   model.summary = Summary(model, options, kv_bytes);

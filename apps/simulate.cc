@@ -184,8 +184,8 @@ void PrintComparison(const LoadReport& predicted, const LoadReport& measured) {
 
 // The real engine's answers to the trace.
 Result<LoadReport> RunEngine(const LoadedModel& loaded, const Run& run) {
-  ROSE_ASSIGN_OR_RETURN(
-      auto executor, ModelExecutor::Create(*loaded.model, *loaded.ops, run.setup.executor.pages));
+  ROSE_ASSIGN_OR_RETURN(auto executor,
+                        CreateExecutor(*loaded.model, *loaded.ops, run.setup.executor.pages));
   const auto engine = CreateEngine(run.setup.engine, std::move(executor), CreatePlainDecoder());
   ProgressBar bar("running", stderr, "requests");
   return ReportOf(

@@ -26,7 +26,7 @@ namespace rose {
 // Philox4x32-10, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3" (2011).
 constexpr std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
-                                      std::array<uint32_t, 2> key) {
+                                         std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xd2511f53u} * counter[0];
     const uint64_t b = uint64_t{0xcd9e8d57u} * counter[2];
@@ -73,5 +73,25 @@ constexpr uint64_t DrawTarget(uint64_t word, uint64_t total) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<uint64_t>(static_cast<Wide>(word) * total >> 64);
 }
+
+// How one token is drawn, as every device needs it: engine/sampler.h has the meanings and the
+// order.
+struct DrawRule {
+  float inverse_temperature = 0;  // 0 = the largest logit is taken
+  float min_p_bound = 0;          // (logit - largest) * inverse_temperature is at least this
+  int32_t top_k = 0;              // 0 = all
+  double top_p = 1;               // >= 1 = all
+  uint64_t word = 0;              // DrawWord
+  float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
+};
+
+// What is changed about one logit before the draw, in this order: the bias is added; the penalties
+// apply if the token occurred; it is excluded.
+struct LogitEdit {
+  int32_t id = 0;
+  float bias = 0;            // 0 = none
+  int32_t occurrences = -1;  // in the output; -1 = neither there nor in the prompt
+  bool excluded = false;
+};
 
 }  // namespace rose

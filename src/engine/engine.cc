@@ -24,8 +24,9 @@ class ThreadedEngine : public Engine {
  public:
   ThreadedEngine(const EngineConfig& config, std::unique_ptr<Executor> executor,
                  std::unique_ptr<Decoder> decoder)
-      : executor_(config.pipeline ? CreatePipelinedExecutor(std::move(executor))
-                                  : std::move(executor)),
+      : executor_(config.pipeline && !executor->info().feeds_back
+                      ? CreatePipelinedExecutor(std::move(executor))
+                      : std::move(executor)),
         decoder_(std::move(decoder)),
         loop_(SchedulerLimitsOf(config), *executor_, *decoder_,
               {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),

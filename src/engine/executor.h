@@ -15,6 +15,7 @@ struct ExecutorInfo {
   KvLayout kv;
   std::vector<int64_t> pages;       // pages available in each KV group
   std::vector<int64_t> host_pages;  // and in its host tier; empty = there is none
+  bool feeds_back = false;          // two steps may be in flight (SeqPlan::fed_from)
 };
 
 class Executor {

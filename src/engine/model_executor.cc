@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/device_executor.h"
 #include "engine/engine_limits.h"
 
 namespace rose {
@@ -32,97 +33,29 @@ void ModelExecutor::Submit(const StepPlan& plan) {
 StepResult ModelExecutor::Wait() {
   ROSE_CHECK(plan_ != nullptr, "no step is in flight");
   const StepPlan& plan = *std::exchange(plan_, nullptr);
-  const Tensor logits = Forward(plan);
+  inputs_.Fill(plan);
+  ops_.CopyPages(kv_, host_kv_, plan.copies);
+  const Tensor logits = ops_.ToHost(model_.Forward(ops_, kv_, inputs_.step()));
+  if (!inputs_.logit_rows.empty()) {
+    ROSE_CHECK_EQ(logits.dim(0), std::ssize(inputs_.logit_rows));
+    ROSE_CHECK_EQ(logits.dim(1), info_.vocab);
+  }
   StepResult result;
-  int64_t row = 0;
-  const auto next_row = [&] {
-    return std::span(logits.data<float>() + row++ * info_.vocab, static_cast<size_t>(info_.vocab));
-  };
+  const float* row = logits.data<float>();
   for (const SeqPlan& seq : plan.seqs) {
-    const int64_t end = row + seq.scored + seq.samples;
-    SeqResult& own = result.seqs.emplace_back();
-    for (int64_t i = 0; i < seq.scored && own.error.empty(); ++i) ScoreRow(seq, next_row(), own);
-    for (int64_t i = 0; i < seq.samples && own.error.empty(); ++i) {
-      const int64_t position = std::ssize(seq.history) - seq.samples + 1 + i;
-      DrawRow(seq, position, next_row(), own);
-      // Draws behind a rejected draft do not count, and a constraint need not know what it says.
-      if (i + 1 < seq.samples && own.error.empty() &&
-          own.sampled.back().id != seq.history[position]) {
-        break;
-      }
-    }
-    row = end;
+    const auto elements = static_cast<size_t>((seq.scored + seq.samples) * info_.vocab);
+    result.seqs.push_back(sampling_.Run(seq, {row, elements}, info_.vocab));
+    row += elements;
   }
   return result;
 }
 
-void ModelExecutor::ScoreRow(const SeqPlan& seq, std::span<const float> logits, SeqResult& own) {
-  const int64_t position = seq.score_from + std::ssize(own.scored);
-  Result<SampledToken> token = sampler_.Score(logits, seq.history[position + 1], seq.score_top);
-  if (token.ok()) {
-    own.scored.push_back(std::move(*token));
-  } else {
-    own.error = StrCat("request ", seq.id, ": position ", position, ": ", token.status().message());
-  }
-}
-
-// Draws the token at `position`.
-void ModelExecutor::DrawRow(const SeqPlan& seq, int64_t position, std::span<const float> logits,
-                            SeqResult& own) {
-  SampleRow row;
-  row.id = seq.id;
-  row.logits = logits;
-  row.params = seq.sampling;
-  row.seed = seq.seed;
-  row.history = seq.history.first(position);
-  row.prompt_tokens = seq.prompt_tokens;
-  if (position < seq.forbidden_until) row.forbidden_ids = seq.forbidden_ids;
-  if (seq.constraint != nullptr) {
-    const auto mask = seq.constraint->Allowed(row.history.subspan(seq.prompt_tokens));
-    if (!mask.ok()) {
-      own.error = mask.status().message();
-      return;
-    }
-    row.mask = *mask;
-  }
-  Result<SampledToken> token = sampler_.Draw(row);
-  if (token.ok()) {
-    own.sampled.push_back(std::move(*token));
-  } else {
-    own.error = token.status().message();
-  }
-}
-
-// Logits F32 [scored and sampled rows, vocab], valid until the next step.
-Tensor ModelExecutor::Forward(const StepPlan& plan) {
-  tokens_.clear();
-  positions_.clear();
-  logit_rows_.clear();
-  seqs_.clear();
-  for (const SeqPlan& seq : plan.seqs) {
-    const int64_t rows = std::ssize(seq.tokens);
-    seqs_.push_back({.first_row = std::ssize(tokens_),
-                     .rows = rows,
-                     .start = seq.start,
-                     .pages = {seq.pages.begin(), seq.pages.end()}});
-    tokens_.insert(tokens_.end(), seq.tokens.begin(), seq.tokens.end());
-    for (int64_t i = 0; i < rows; ++i) positions_.push_back(static_cast<int32_t>(seq.start + i));
-    const int64_t first = std::ssize(tokens_) - rows;
-    for (int64_t i = 0; i < seq.scored; ++i) {
-      logit_rows_.push_back(static_cast<int32_t>(first + seq.score_from - seq.start + i));
-    }
-    for (int64_t i = seq.samples; i > 0; --i) {
-      logit_rows_.push_back(static_cast<int32_t>(std::ssize(tokens_) - i));
-    }
-  }
-  ops_.CopyPages(kv_, host_kv_, plan.copies);
-  const Tensor logits =
-      ops_.ToHost(model_.Forward(ops_, kv_, {tokens_, positions_, seqs_, logit_rows_}));
-  if (!logit_rows_.empty()) {
-    ROSE_CHECK_EQ(logits.dim(0), std::ssize(logit_rows_));
-    ROSE_CHECK_EQ(logits.dim(1), info_.vocab);
-  }
-  return logits;
+Result<std::unique_ptr<Executor>> CreateExecutor(const Model& model, OpSet& ops,
+                                                 const std::vector<int64_t>& pages,
+                                                 const std::vector<int64_t>& host_pages) {
+  if (ops.draws() != nullptr) return CreateDeviceExecutor(model, ops, pages, host_pages);
+  ROSE_ASSIGN_OR_RETURN(auto executor, ModelExecutor::Create(model, ops, pages, host_pages));
+  return std::unique_ptr<Executor>(std::move(executor));
 }
 
 Result<std::vector<int64_t>> PlanKvPages(const Model& model, const OpSet& ops,

@@ -1,4 +1,4 @@
-// ModelExecutor: runs steps of a model over an op set in host memory, and samples.
+// ModelExecutor: runs steps of a model over any op set, one at a time, and samples on the host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
-#include "engine/sampler.h"
+#include "engine/host_sampling.h"
+#include "engine/step_inputs.h"
 #include "models/model.h"
 #include "ops/ops.h"
 
@@ -33,21 +34,20 @@ class ModelExecutor : public Executor {
  private:
   ModelExecutor(const Model& model, OpSet& ops) : model_(model), ops_(ops) {}
 
-  Tensor Forward(const StepPlan& plan);
-  // Add one row's outcome to a sequence's results; logits [vocab].
-  void ScoreRow(const SeqPlan& seq, std::span<const float> logits, SeqResult& own);
-  void DrawRow(const SeqPlan& seq, int64_t position, std::span<const float> logits, SeqResult& own);
-
   const Model& model_;
   OpSet& ops_;
   ExecutorInfo info_;
   KvCache kv_, host_kv_;
   const StepPlan* plan_ = nullptr;
-  Sampler sampler_;
-  // Inputs of the step that runs.
-  std::vector<int32_t> tokens_, positions_, logit_rows_;
-  std::vector<StepSeq> seqs_;
+  StepInputs inputs_;  // of the step that runs
+  HostSampling sampling_;
 };
+
+// What suits `ops`: a DeviceExecutor where it draws tokens itself, else a ModelExecutor. Parameters
+// and errors as ModelExecutor::Create.
+Result<std::unique_ptr<Executor>> CreateExecutor(const Model& model, OpSet& ops,
+                                                 const std::vector<int64_t>& pages,
+                                                 const std::vector<int64_t>& host_pages = {});
 
 // Pages of every KV group within `bytes`, for an engine with `config`. kInvalidArgument, saying how
 // much is needed, if not even a short request would fit.

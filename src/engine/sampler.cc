@@ -30,20 +30,40 @@ constexpr auto kMoreLikely = [](const auto& a, const auto& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 };
 
+}  // namespace
+
 bool HasPenalty(const SamplingParams& p) {
   return p.presence_penalty != 0 || p.frequency_penalty != 0 || p.repetition_penalty != 1;
 }
 
-float InverseTemperature(const SamplingParams& p) {
-  return static_cast<float>(1.0 / p.temperature);
+DrawRule DrawRuleOf(const SamplingParams& p, uint64_t seed, int64_t position) {
+  const bool is_greedy = p.temperature < kGreedyTemperature;
+  return {.inverse_temperature = is_greedy ? 0.0f : static_cast<float>(1.0 / p.temperature),
+          .min_p_bound = p.min_p > 0 ? static_cast<float>(std::log(p.min_p)) : kExcluded,
+          .top_k = p.top_k,
+          .top_p = p.top_p,
+          .word = DrawWord(seed, position),
+          .repetition_penalty = static_cast<float>(p.repetition_penalty),
+          .frequency_penalty = static_cast<float>(p.frequency_penalty),
+          .presence_penalty = static_cast<float>(p.presence_penalty)};
 }
 
-// The least scaled logit that min_p leaves.
-float MinPBound(const SamplingParams& p) {
-  return p.min_p > 0 ? static_cast<float>(std::log(p.min_p)) : kExcluded;
+std::vector<int32_t> ExcludedIds(const SampleRow& row) {
+  std::vector<int32_t> ids(row.forbidden_ids.begin(), row.forbidden_ids.end());
+  const std::span<const int32_t> output =
+      row.history.subspan(std::min<size_t>(row.prompt_tokens, row.history.size()));
+  for (const std::vector<int32_t>& word : row.params->bad_words) {
+    const std::span<const int32_t> begin(word.data(), word.size() - 1);
+    if (begin.size() > output.size()) continue;
+    if (std::ranges::equal(begin, output.last(begin.size()))) ids.push_back(word.back());
+  }
+  return ids;
 }
 
-}  // namespace
+std::string NothingToDraw(RequestId id, int64_t position) {
+  return StrCat("request ", id, ": no token can be drawn at position ", position,
+                ", all logits are NaN, minus infinity or excluded");
+}
 
 Result<SampledToken> Sampler::Draw(const SampleRow& row) {
   ROSE_CHECK(!row.logits.empty(), "request ", row.id);
@@ -57,12 +77,11 @@ Result<SampledToken> Sampler::Draw(const SampleRow& row) {
     best = Largest(logits_);
   }
   if (logits_[best] == kExcluded) {
-    return Status(StatusCode::kInternal,
-                  StrCat("request ", row.id, ": no token can be drawn at position ",
-                         row.history.size(), ", all logits are NaN, minus infinity or excluded"));
+    return Status(StatusCode::kInternal, NothingToDraw(row.id, std::ssize(row.history)));
   }
   SampledToken token;
-  token.id = row.params->temperature < kGreedyTemperature ? best : Pick(row, best);
+  const DrawRule rule = DrawRuleOf(*row.params, row.seed, std::ssize(row.history));
+  token.id = rule.inverse_temperature == 0 ? best : Pick(rule, logits_[best]);
   if (row.params->logprobs >= 0) {
     AddLogprobs(row.logits, row.params->logprobs, token, row.params->logprob_ids);
   }
@@ -88,14 +107,7 @@ void Sampler::Adjust(const SampleRow& row) {
 }
 
 void Sampler::Exclude(const SampleRow& row) {
-  for (int32_t id : row.forbidden_ids) logits_[id] = kExcluded;
-  const std::span<const int32_t> output =
-      row.history.subspan(std::min<size_t>(row.prompt_tokens, row.history.size()));
-  for (const std::vector<int32_t>& word : row.params->bad_words) {
-    const std::span<const int32_t> begin(word.data(), word.size() - 1);
-    if (begin.size() > output.size()) continue;
-    if (std::ranges::equal(begin, output.last(begin.size()))) logits_[word.back()] = kExcluded;
-  }
+  for (int32_t id : ExcludedIds(row)) logits_[id] = kExcluded;
   if (!row.params->allowed_ids.empty()) KeepOnly(row.params->allowed_ids);
 }
 
@@ -144,23 +156,21 @@ void Sampler::Penalise(const SampleRow& row) {
   touched_.clear();
 }
 
-int32_t Sampler::Pick(const SampleRow& row, int32_t best) {
-  const SamplingParams& p = *row.params;
-  const bool all = p.top_p >= 1 && (p.top_k == 0 || p.top_k >= static_cast<int>(logits_.size()));
-  return all ? PickFromAll(row, logits_[best]) : PickFromFew(row, logits_[best]);
+int32_t Sampler::Pick(const DrawRule& rule, float largest) {
+  const bool all =
+      rule.top_p >= 1 && (rule.top_k == 0 || rule.top_k >= static_cast<int>(logits_.size()));
+  return all ? PickFromAll(rule, largest) : PickFromFew(rule, largest);
 }
 
-int32_t Sampler::PickFromAll(const SampleRow& row, float largest) {
-  const float inverse_temperature = InverseTemperature(*row.params);
-  const float bound = MinPBound(*row.params);
+int32_t Sampler::PickFromAll(const DrawRule& rule, float largest) {
   weights_.resize(logits_.size());
   uint64_t total = 0;
   for (size_t id = 0; id < logits_.size(); ++id) {
-    const float scaled = (logits_[id] - largest) * inverse_temperature;
-    weights_[id] = scaled >= bound ? ExpWeight(scaled) : 0;
+    const float scaled = (logits_[id] - largest) * rule.inverse_temperature;
+    weights_[id] = scaled >= rule.min_p_bound ? ExpWeight(scaled) : 0;
     total += weights_[id];
   }
-  const uint64_t target = DrawTarget(DrawWord(row.seed, row.history.size()), total);
+  const uint64_t target = DrawTarget(rule.word, total);
   uint64_t sum = 0;
   for (size_t id = 0; id < weights_.size(); ++id) {
     sum += weights_[id];
@@ -170,28 +180,25 @@ int32_t Sampler::PickFromAll(const SampleRow& row, float largest) {
   return 0;
 }
 
-int32_t Sampler::PickFromFew(const SampleRow& row, float largest) {
-  const SamplingParams& p = *row.params;
-  const float inverse_temperature = InverseTemperature(p);
-  const float bound = MinPBound(p);
+int32_t Sampler::PickFromFew(const DrawRule& rule, float largest) {
   candidates_.clear();
   for (size_t id = 0; id < logits_.size(); ++id) {
-    const float scaled = (logits_[id] - largest) * inverse_temperature;
-    const uint64_t weight = scaled >= bound ? ExpWeight(scaled) : 0;
+    const float scaled = (logits_[id] - largest) * rule.inverse_temperature;
+    const uint64_t weight = scaled >= rule.min_p_bound ? ExpWeight(scaled) : 0;
     if (weight == 0) continue;  // never drawn; it would only take up a place of top_k
     candidates_.push_back({logits_[id], static_cast<int32_t>(id), weight});
   }
-  if (p.top_k > 0 && p.top_k < static_cast<int64_t>(candidates_.size())) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + p.top_k, candidates_.end(),
+  if (rule.top_k > 0 && rule.top_k < static_cast<int64_t>(candidates_.size())) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + rule.top_k, candidates_.end(),
                      kMoreLikely);
-    candidates_.resize(p.top_k);
+    candidates_.resize(rule.top_k);
   }
-  if (p.top_p < 1) KeepTopP(p.top_p);
+  if (rule.top_p < 1) KeepTopP(rule.top_p);
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   uint64_t total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
-  const uint64_t target = DrawTarget(DrawWord(row.seed, row.history.size()), total);
+  const uint64_t target = DrawTarget(rule.word, total);
   uint64_t sum = 0;
   for (const Candidate& candidate : candidates_) {
     sum += candidate.weight;

@@ -12,9 +12,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/draw.h"
 #include "base/status.h"
 #include "request/request.h"
 
@@ -32,6 +34,15 @@ struct SampleRow {
   std::span<const int32_t> forbidden_ids;
   std::span<const uint32_t> mask;  // as TokenConstraint::Allowed gives it; empty = all tokens
 };
+
+bool HasPenalty(const SamplingParams& params);
+// The numbers of a draw at `position`; inverse_temperature is 0 where the largest logit is taken.
+DrawRule DrawRuleOf(const SamplingParams& params, uint64_t seed, int64_t position);
+// Forbidden ids, and the last ids of bad words whose beginning the output ends with; ids may
+// repeat.
+std::vector<int32_t> ExcludedIds(const SampleRow& row);
+// Why a draw failed: all logits are NaN, minus infinity or excluded.
+std::string NothingToDraw(RequestId id, int64_t position);
 
 // Keeps scratch memory between draws; a thread of its own needs a sampler of its own.
 class Sampler {
@@ -54,9 +65,9 @@ class Sampler {
   void KeepOnly(std::span<const int32_t> ids);
   void KeepMask(std::span<const uint32_t> mask);
   void Penalise(const SampleRow& row);
-  int32_t Pick(const SampleRow& row, int32_t best);
-  int32_t PickFromAll(const SampleRow& row, float largest);
-  int32_t PickFromFew(const SampleRow& row, float largest);
+  int32_t Pick(const DrawRule& rule, float largest);
+  int32_t PickFromAll(const DrawRule& rule, float largest);
+  int32_t PickFromFew(const DrawRule& rule, float largest);
   void KeepTopP(double top_p);
   void AddLogprobs(std::span<const float> logits, int64_t top, SampledToken& token,
                    std::span<const int32_t> also);

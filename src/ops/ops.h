@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/draw_queue.h"
 #include "ops/step.h"
 #include "tensor/kv_layout.h"
 #include "tensor/weight.h"
@@ -139,6 +140,9 @@ class OpSet {
   // x [tokens, hidden], weight [vocab, hidden] -> x . weight^T [tokens, vocab], F32 on every
   // device.
   virtual Tensor Logits(const Tensor& x, const Weight& weight) = 0;
+
+  // Draws on the device, if the op set can; else null, and the host draws from ToHost's logits.
+  virtual DrawQueue* draws() { return nullptr; }
 
   // The same values in host memory, valid until the next BeginStep. Waits for what computes them.
   virtual Tensor ToHost(const Tensor& x) = 0;

@@ -20,12 +20,19 @@ struct StepSeq {
   std::vector<std::span<const int32_t>> pages;
 };
 
+// A row whose token is the draw of a step before (draw_queue.h) and not known yet.
+struct FedRow {
+  int64_t row = 0;   // of Step::tokens, where something stands that is not read
+  int64_t draw = 0;  // of the last DrawQueue::Draw
+};
+
 struct Step {
   std::span<const int32_t> tokens = {};     // [tokens]
   std::span<const int32_t> positions = {};  // [tokens]
   std::span<const StepSeq> seqs = {};       // cover all rows, in order
   std::span<const int32_t> logit_rows =
-      {};  // rows whose logits are wanted, ascending; may be empty
+      {};                            // rows whose logits are wanted, ascending; may be empty
+  std::span<const FedRow> fed = {};  // only for op sets with a DrawQueue
 };
 
 // The KV cache of all layers. Owned by the op set that allocated it.

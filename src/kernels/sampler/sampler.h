@@ -5,30 +5,18 @@
 
 #include <cstdint>
 
-namespace rose {
+#include "base/draw.h"
 
-// What is changed about one logit before a draw. In this order: the bias is added; the penalties of
-// the row for a token that occurred; it is excluded.
-struct LogitEdit {
-  int32_t id = 0;
-  float bias = 0;            // 0 = none
-  int32_t occurrences = -1;  // in the output; -1 = it occurred neither there nor in the prompt
-  bool excluded = false;
-};
+namespace rose {
 
 // One token to draw.
 struct DrawRow {
+  DrawRule rule;
   int32_t logits_row = 0;
-  float inverse_temperature = 0;  // 0 = the largest logit is taken
-  float min_p_bound = 0;          // (logit - largest) * inverse_temperature is at least this
-  int32_t top_k = 0;              // 0 = all
-  double top_p = 1;               // >= 1 = all
-  uint64_t word = 0;              // DrawWord(seed, position)
   // Rows that differ from their logits: edited_row is a row of DrawParams::edited, -1 = none.
   int32_t edited_row = -1;
-  int32_t mask_row = -1;  // of DrawParams::masks, -1 = no mask
+  int32_t mask_row = -1;              // of DrawParams::masks, -1 = no mask
   int32_t first_edit = 0, edits = 0;  // of DrawParams::edits, each id once
-  float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
 };
 
 struct DrawParams {
@@ -49,5 +37,21 @@ int64_t DrawWorkspaceBytes(int64_t draws);
 // Draws all tokens: rank by rank what Sampler::Draw does, without logprobs. Same input, same bits:
 // weights are integers, so no sum depends on its order.
 void LaunchDraw(const DrawParams& params, cudaStream_t stream);
+
+// A token of a step that is a draw of the step before.
+struct FedToken {
+  int32_t row = 0;   // of the step
+  int32_t draw = 0;  // of the step before
+};
+
+struct FeedTokensParams {
+  const FedToken* fed = nullptr;  // [count]
+  int64_t count = 0;              // may be 0
+  const int32_t* drawn = nullptr;
+  int32_t* tokens = nullptr;
+};
+
+// tokens[row] = drawn[draw]; 0 where nothing could be drawn.
+void LaunchFeedTokens(const FeedTokensParams& params, cudaStream_t stream);
 
 }  // namespace rose

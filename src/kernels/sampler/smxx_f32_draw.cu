@@ -66,8 +66,8 @@ struct Logits {
 
 // 0 for what min_p excludes.
 __device__ uint64_t WeightOf(float logit, float largest, const DrawRow& row) {
-  const float scaled = (logit - largest) * row.inverse_temperature;
-  return scaled >= row.min_p_bound ? ExpWeight(scaled) : 0;
+  const float scaled = (logit - largest) * row.rule.inverse_temperature;
+  return scaled >= row.rule.min_p_bound ? ExpWeight(scaled) : 0;
 }
 
 __device__ int64_t PartSize(int64_t vocab) {
@@ -75,7 +75,7 @@ __device__ int64_t PartSize(int64_t vocab) {
 }
 
 __device__ bool IsFiltered(const DrawParams& p, const DrawRow& row) {
-  return row.top_p < 1 || (row.top_k > 0 && row.top_k < p.vocab);
+  return row.rule.top_p < 1 || (row.rule.top_k > 0 && row.rule.top_k < p.vocab);
 }
 
 __device__ uint64_t WarpMax(uint64_t x) {
@@ -112,10 +112,10 @@ __device__ float Edited(float logit, const LogitEdit& edit, const DrawRow& row) 
   logit = Sane(logit);
   if (edit.bias != 0) logit = Sane(logit + edit.bias);
   if (edit.occurrences >= 0) {
-    logit = logit > 0 ? __fdiv_rn(logit, row.repetition_penalty) : logit * row.repetition_penalty;
+    logit = logit > 0 ? __fdiv_rn(logit, row.rule.repetition_penalty) : logit * row.rule.repetition_penalty;
     const auto occurrences = static_cast<float>(edit.occurrences);
-    logit = logit - row.frequency_penalty * occurrences;
-    if (occurrences > 0) logit = logit - row.presence_penalty;
+    logit = logit - row.rule.frequency_penalty * occurrences;
+    if (occurrences > 0) logit = logit - row.rule.presence_penalty;
     logit = Sane(logit);
   }
   return edit.excluded ? Excluded() : logit;
@@ -167,7 +167,7 @@ __device__ uint64_t BestOf(const Parts& parts) {
 __global__ void __launch_bounds__(kPartThreads)
     smxx_f32_draw_sum_kernel(const __grid_constant__ Kernels k) {
   const DrawRow row = k.p.rows[blockIdx.y];
-  if (row.inverse_temperature == 0 || IsFiltered(k.p, row)) return;
+  if (row.rule.inverse_temperature == 0 || IsFiltered(k.p, row)) return;
   const Logits logits(k.p, row);
   const float largest = LogitOf(BestOf(k.parts[blockIdx.y]));
   const int64_t begin = blockIdx.x * PartSize(k.p.vocab);
@@ -216,7 +216,7 @@ struct Selection {
 // Bins of equal width of the scaled logit, 0 the most likely. Monotone: of two logits the larger is
 // in no later bin.
 __device__ int BinOf(float logit, float largest, const DrawRow& row) {
-  const float scaled = (logit - largest) * row.inverse_temperature;
+  const float scaled = (logit - largest) * row.rule.inverse_temperature;
   const int bin = static_cast<int>(scaled * (static_cast<float>(kBins) / kLeastScaled));
   return bin < kBins - 1 ? bin : kBins - 1;
 }
@@ -290,11 +290,11 @@ __device__ uint64_t LastKept(const DrawParams& p, const DrawRow& row, const Logi
     kept += WeightOf(logits[id], largest, row) != 0;
   }
   kept = static_cast<uint32_t>(BlockReduce<kPickThreads>(kept, WarpSum));
-  if (row.top_k > 0 && static_cast<uint32_t>(row.top_k) < kept) {
+  if (row.rule.top_k > 0 && static_cast<uint32_t>(row.rule.top_k) < kept) {
     last = SelectLast(selection, logits, p.vocab, largest, row, last,
-                      static_cast<uint32_t>(row.top_k), 0);
+                      static_cast<uint32_t>(row.rule.top_k), 0);
   }
-  if (row.top_p < 1) {
+  if (row.rule.top_p < 1) {
     uint64_t total = 0;
     for (int64_t id = threadIdx.x; id < p.vocab; id += kPickThreads) {
       const float logit = logits[id];
@@ -302,7 +302,7 @@ __device__ uint64_t LastKept(const DrawParams& p, const DrawRow& row, const Logi
     }
     total = BlockReduce<kPickThreads>(total, WarpSum);
     last = SelectLast(selection, logits, p.vocab, largest, row, last, 0,
-                      row.top_p * static_cast<double>(total));
+                      row.rule.top_p * static_cast<double>(total));
   }
   return last;
 }
@@ -327,7 +327,7 @@ __device__ int32_t PickFromFew(const DrawParams& p, const DrawRow& row, const Lo
   if (warp != 0) return 0;
   uint64_t total = 0;
   for (int i = 0; i < kWarps; ++i) total += sums[i];
-  const uint64_t target = DrawTarget(row.word, total);
+  const uint64_t target = DrawTarget(row.rule.word, total);
   uint64_t before = 0;
   int at = 0;
   while (at < kWarps - 1 && before + sums[at] <= target) before += sums[at++];
@@ -341,7 +341,7 @@ __device__ int32_t PickFromAll(const DrawParams& p, const DrawRow& row, const Lo
   uint64_t total = 0;
   for (int i = threadIdx.x; i < kParts; i += 32) total += parts.sum[i];
   total = WarpSum(total);
-  const uint64_t target = DrawTarget(row.word, total);
+  const uint64_t target = DrawTarget(row.rule.word, total);
   uint64_t before = 0;
   int at = 0;
   while (at < kParts - 1 && before + parts.sum[at] <= target) before += parts.sum[at++];
@@ -360,9 +360,9 @@ __global__ void __launch_bounds__(kPickThreads)
   int32_t id = IdOf(best);
   if (largest == Excluded()) {
     id = -1;
-  } else if (row.inverse_temperature != 0 && IsFiltered(k.p, row)) {
+  } else if (row.rule.inverse_temperature != 0 && IsFiltered(k.p, row)) {
     id = PickFromFew(k.p, row, logits, largest);
-  } else if (row.inverse_temperature != 0 && threadIdx.x < 32) {
+  } else if (row.rule.inverse_temperature != 0 && threadIdx.x < 32) {
     id = PickFromAll(k.p, row, logits, largest, parts);
   }
   if (threadIdx.x == 0) k.p.tokens[blockIdx.x] = id;

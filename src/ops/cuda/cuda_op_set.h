@@ -11,6 +11,7 @@
 
 #include "device/arena.h"
 #include "device/memory.h"
+#include "ops/cuda/cuda_draws.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/step_upload.h"
 #include "ops/ops.h"
@@ -48,6 +49,7 @@ class CudaOps : public OpSet {
   // cuda_ops.cc
   void BeginStep(const Step& step) override;
   void BeginLayer() override;
+  DrawQueue* draws() override { return &draws_; }
   Tensor ToHost(const Tensor& x) override;
 
   // rows.cc
@@ -95,6 +97,7 @@ class CudaOps : public OpSet {
   std::array<DeviceArena, 2> layers_;
   int layer_ = 0;
   StepUpload inputs_;
+  CudaDraws draws_;
   std::vector<DeviceMemory> weights_, kv_;
   std::vector<PinnedMemory> host_kv_;
   std::deque<UploadedRope> ropes_;

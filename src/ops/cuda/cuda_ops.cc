@@ -59,7 +59,8 @@ CudaOps::CudaOps(const CudaConfig& config)
     : step_(stream_.get(), config.is_checked),
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
-      inputs_(stream_.get()) {}
+      inputs_(stream_.get()),
+      draws_(stream_.get()) {}
 
 CudaOps::~CudaOps() {
   // Kernels in flight use the memory that goes now.
@@ -72,6 +73,7 @@ void CudaOps::BeginStep(const Step& step) {
   if (to_host_.size() > 1) to_host_.erase(to_host_.begin(), to_host_.end() - 1);
   to_host_used_ = 0;
   inputs_.Upload(step);
+  draws_.Feed(step.fed, const_cast<int32_t*>(inputs_.on_device().tokens));
 }
 
 void CudaOps::BeginLayer() {
