@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <mutex>
 
@@ -163,10 +162,8 @@ void AddDecode(CLI::App& bench, int& exit_code) {
 }  // namespace
 
 std::string MachineJson(const LoadedModel& loaded, const ModelOptions& options) {
-  const std::filesystem::path folder = loaded.checkpoint->folder();
   std::string json = "\"model\": ";
-  AppendJsonString(json,
-                   (folder.has_filename() ? folder : folder.parent_path()).filename().string());
+  AppendJsonString(json, loaded.name);
   json +=
       StrCat(", \"ops\": \"", loaded.ops->name(), "\", \"precision\": \"", options.precision, "\"");
   if (const auto* cpu = dynamic_cast<const CpuFastOps*>(loaded.ops.get())) {

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "base/progress.h"
@@ -43,8 +42,7 @@ Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& mo
   ROSE_ASSIGN_OR_RETURN(const auto executor, CreateExecutor(*loaded.model, *loaded.ops,
                                                             PagesForScenes(info.kv, scenes)));
   StepTable table;
-  const std::filesystem::path folder = loaded.checkpoint->folder();
-  table.model = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  table.model = loaded.name;
   table.machine = StrCat(loaded.ops->name(), " ", model.precision, ", ",
                          sysconf(_SC_NPROCESSORS_ONLN), " processors");
   table.vocab = info.vocab;

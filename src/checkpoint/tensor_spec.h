@@ -23,6 +23,20 @@ enum class TensorKind {
 // transposed (spec B.6).
 using TensorSource = std::vector<std::string>;
 
+// What a weight does in its model: decides how large made-up numbers are (random_recipe.h).
+enum class TensorRole {
+  kPlain,  // a matrix whose outputs are about as large as its inputs; a small bias
+  kEmbedding,
+  kNorm,     // factors around 1
+  kSinks,    // logits of attention
+  kAttnOut,  // from attention to the residual stream
+  kRouter,
+  kRouterBias,
+  kGateUp,  // into an expert
+  kDown,    // from an expert to the residual stream
+  kLmHead,
+};
+
 struct TensorSpec {
   std::string name;  // as the model asks for it: "layers.3.qkv"
   TensorKind kind = TensorKind::kMatrix;
@@ -30,6 +44,10 @@ struct TensorSpec {
   std::vector<TensorSource> sources;  // alternatives, one for each layout, best first
   Split split = Split::kNone;
   Group group = Group::kNone;
+  TensorRole role = TensorRole::kPlain;
+  // Rows of each tensor of sources[0], where these are several: what a writer needs to know and a
+  // reader finds out.
+  std::vector<int64_t> part_rows = {};
 };
 
 }  // namespace rose

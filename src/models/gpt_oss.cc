@@ -34,16 +34,20 @@ KvLayout MakeKvLayout(const GptOssConfig& c) {
 // One row for each weight; sources are the Hugging Face names, then OpenAI's. Spec B.1 and B.5.
 std::vector<TensorSpec> MakeTable(const GptOssConfig& c) {
   using enum TensorKind;
+  using enum TensorRole;
   const int64_t q = c.heads * c.head_dim;
-  const int64_t qkv = q + 2 * c.kv_heads * c.head_dim;
+  const int64_t kv = c.kv_heads * c.head_dim;
+  const int64_t qkv = q + 2 * kv;
   std::vector<TensorSpec> table;
   const auto add = [&](std::string name, TensorKind kind, std::vector<int64_t> shape,
                        std::vector<TensorSource> sources, Split split = Split::kNone,
-                       Group group = Group::kNone) {
+                       Group group = Group::kNone) -> TensorSpec& {
     table.push_back({std::move(name), kind, std::move(shape), std::move(sources), split, group});
+    return table.back();
   };
   add("embedding", kMatrix, {c.vocab, c.hidden},
-      {{"model.embed_tokens.weight"}, {"embedding.weight"}}, Split::kRows, Group::kVocab);
+      {{"model.embed_tokens.weight"}, {"embedding.weight"}}, Split::kRows, Group::kVocab)
+      .role = kEmbedding;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string n = StrCat("layers.", i, ".");
     const std::string hf = StrCat("model.layers.", i, ".");
@@ -51,42 +55,53 @@ std::vector<TensorSpec> MakeTable(const GptOssConfig& c) {
     const std::string mlp = hf + "mlp.";
     const std::string openai = StrCat("block.", i, ".");
     add(n + "attn_norm", kVector, {c.hidden},
-        {{hf + "input_layernorm.weight"}, {openai + "attn.norm.scale"}});
+        {{hf + "input_layernorm.weight"}, {openai + "attn.norm.scale"}})
+        .role = kNorm;
     add(n + "qkv", kMatrix, {qkv, c.hidden},
         {{attn + "q_proj.weight", attn + "k_proj.weight", attn + "v_proj.weight"},
          {openai + "attn.qkv.weight"}},
-        Split::kRows, Group::kAttnTp);
+        Split::kRows, Group::kAttnTp)
+        .part_rows = {q, kv, kv};
     add(n + "qkv_bias", kVector, {qkv},
         {{attn + "q_proj.bias", attn + "k_proj.bias", attn + "v_proj.bias"},
          {openai + "attn.qkv.bias"}},
-        Split::kRows, Group::kAttnTp);
+        Split::kRows, Group::kAttnTp)
+        .part_rows = {q, kv, kv};
     add(n + "sinks", kVector, {c.heads}, {{attn + "sinks"}, {openai + "attn.sinks"}}, Split::kRows,
-        Group::kAttnTp);
+        Group::kAttnTp)
+        .role = kSinks;
     add(n + "o", kMatrix, {c.hidden, q}, {{attn + "o_proj.weight"}, {openai + "attn.out.weight"}},
-        Split::kCols, Group::kAttnTp);
+        Split::kCols, Group::kAttnTp)
+        .role = kAttnOut;
     add(n + "o_bias", kVector, {c.hidden}, {{attn + "o_proj.bias"}, {openai + "attn.out.bias"}});
     add(n + "mlp_norm", kVector, {c.hidden},
-        {{hf + "post_attention_layernorm.weight"}, {openai + "mlp.norm.scale"}});
+        {{hf + "post_attention_layernorm.weight"}, {openai + "mlp.norm.scale"}})
+        .role = kNorm;
     add(n + "router", kMatrix, {c.experts, c.hidden},
-        {{mlp + "router.weight"}, {openai + "mlp.gate.weight"}});
+        {{mlp + "router.weight"}, {openai + "mlp.gate.weight"}})
+        .role = kRouter;
     add(n + "router_bias", kVector, {c.experts},
-        {{mlp + "router.bias"}, {openai + "mlp.gate.bias"}});
+        {{mlp + "router.bias"}, {openai + "mlp.gate.bias"}})
+        .role = kRouterBias;
     add(n + "gate_up", kExperts, {c.experts, 2 * c.inter, c.hidden},
         {{mlp + "experts.gate_up_proj"}, {openai + "mlp.mlp1_weight"}}, Split::kExperts,
-        Group::kExpert);
+        Group::kExpert)
+        .role = kGateUp;
     add(n + "gate_up_bias", kVector, {c.experts, 2 * c.inter},
         {{mlp + "experts.gate_up_proj_bias"}, {openai + "mlp.mlp1_bias"}}, Split::kExperts,
         Group::kExpert);
     add(n + "down", kExperts, {c.experts, c.hidden, c.inter},
         {{mlp + "experts.down_proj"}, {openai + "mlp.mlp2_weight"}}, Split::kExperts,
-        Group::kExpert);
+        Group::kExpert)
+        .role = kDown;
     add(n + "down_bias", kVector, {c.experts, c.hidden},
         {{mlp + "experts.down_proj_bias"}, {openai + "mlp.mlp2_bias"}}, Split::kExperts,
         Group::kExpert);
   }
-  add("final_norm", kVector, {c.hidden}, {{"model.norm.weight"}, {"norm.scale"}});
+  add("final_norm", kVector, {c.hidden}, {{"model.norm.weight"}, {"norm.scale"}}).role = kNorm;
   add("lm_head", kMatrix, {c.vocab, c.hidden}, {{"lm_head.weight"}, {"unembedding.weight"}},
-      Split::kRows, Group::kVocab);
+      Split::kRows, Group::kVocab)
+      .role = kLmHead;
   return table;
 }
 

@@ -1,12 +1,30 @@
 #include "models/load.h"
 
+#include <filesystem>
+
 namespace rose {
+namespace {
+
+void Bind(LoadedModel& loaded) {
+  loaded.model->Bind([&](std::string_view name) -> const Weight& {
+    const auto found = loaded.weights.find(name);
+    ROSE_CHECK(found != loaded.weights.end(), "weight ", name, " is not in the table");
+    return found->second;
+  });
+}
+
+std::string NameOf(const std::filesystem::path& folder) {
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
+}  // namespace
 
 Result<LoadedModel> LoadModel(const std::string& folder, std::unique_ptr<OpSet> ops, int threads,
                               const std::function<void(const LoadProgress&)>& progress) {
   LoadedModel loaded;
   loaded.ops = std::move(ops);
   ROSE_ASSIGN_OR_RETURN(loaded.checkpoint, OpenCheckpoint(folder));
+  loaded.name = NameOf(loaded.checkpoint->folder());
   ROSE_ASSIGN_OR_RETURN(loaded.model, CreateModel(loaded.checkpoint->config_json()));
   const std::vector<TensorSpec>& table = loaded.model->tensors();
   ROSE_ASSIGN_OR_RETURN(loaded.host_weights,
@@ -15,11 +33,28 @@ Result<LoadedModel> LoadModel(const std::string& folder, std::unique_ptr<OpSet> 
     ROSE_ASSIGN_OR_RETURN(Weight weight, loaded.ops->Adopt(loaded.host_weights->Get(spec.name)));
     loaded.weights.emplace(spec.name, std::move(weight));
   }
-  loaded.model->Bind([&](std::string_view name) -> const Weight& {
-    const auto found = loaded.weights.find(name);
-    ROSE_CHECK(found != loaded.weights.end(), "weight ", name, " is not in the table");
-    return found->second;
-  });
+  Bind(loaded);
+  return loaded;
+}
+
+Result<LoadedModel> LoadRandomModel(const std::string& name, const std::string& config_json,
+                                    const RandomOptions& options, std::unique_ptr<OpSet> ops,
+                                    const std::function<void(const LoadProgress&)>& progress) {
+  LoadedModel loaded;
+  loaded.name = name;
+  loaded.ops = std::move(ops);
+  ROSE_ASSIGN_OR_RETURN(loaded.model, CreateModel(config_json));
+  const std::vector<TensorSpec>& table = loaded.model->tensors();
+  ROSE_ASSIGN_OR_RETURN(const std::vector<RandomRecipe> recipes, RandomRecipes(table, options));
+  LoadProgress made;
+  for (const RandomRecipe& recipe : recipes) made.total_bytes += LayOut(recipe).bytes();
+  for (size_t i = 0; i < table.size(); ++i) {
+    ROSE_ASSIGN_OR_RETURN(Weight weight, loaded.ops->Generate(recipes[i]));
+    loaded.weights.emplace(table[i].name, std::move(weight));
+    made.done_bytes += LayOut(recipes[i]).bytes();
+    if (progress) progress(made);
+  }
+  Bind(loaded);
   return loaded;
 }
 

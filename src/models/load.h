@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/random_recipe.h"
 #include "models/model.h"
 #include "ops/ops.h"
 
@@ -16,7 +17,8 @@ namespace rose {
 // Everything that a running model refers to. Members are destroyed from the last to the first: the
 // model before its ops, the weights before the files that they are views of.
 struct LoadedModel {
-  std::unique_ptr<Checkpoint> checkpoint;
+  std::string name;                        // of the folder, or what the caller called it
+  std::unique_ptr<Checkpoint> checkpoint;  // these two: null where the weights are made up
   std::unique_ptr<HostWeights> host_weights;
   std::unique_ptr<OpSet> ops;
   std::map<std::string, Weight, std::less<>> weights;  // adopted by `ops`, by table name
@@ -28,5 +30,12 @@ struct LoadedModel {
 // empty; it is called from any thread.
 Result<LoadedModel> LoadModel(const std::string& folder, std::unique_ptr<OpSet> ops, int threads,
                               const std::function<void(const LoadProgress&)>& progress);
+
+// The model of a config.json with weights made up by `ops`, for measurements. `name` is what
+// results call it. Fails as CreateModel, RandomRecipes and OpSet::Generate do. `progress` is called
+// from this thread.
+Result<LoadedModel> LoadRandomModel(const std::string& name, const std::string& config_json,
+                                    const RandomOptions& options, std::unique_ptr<OpSet> ops,
+                                    const std::function<void(const LoadProgress&)>& progress);
 
 }  // namespace rose

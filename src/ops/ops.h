@@ -18,6 +18,7 @@
 #include "ops/draw_queue.h"
 #include "ops/step.h"
 #include "tensor/kv_layout.h"
+#include "tensor/random_weight.h"
 #include "tensor/weight.h"
 
 namespace rose {
@@ -72,6 +73,10 @@ class OpSet {
   // Takes a loaded host weight into the form this op set computes with: as it is, repacked, or
   // copied to a device. The result is valid as long as both the op set and `host` live.
   virtual Result<Weight> Adopt(const Weight& host) = 0;
+
+  // The same of a weight that is made up where this op set computes, without a checkpoint: what
+  // Adopt would give for a weight of the recipe's numbers. kUnavailable if it does not fit.
+  virtual Result<Weight> Generate(const RandomRecipe& recipe) = 0;
 
   // Memory for `pages[g]` pages of every group g, zero-filled. kUnavailable if it does not fit.
   virtual Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) = 0;

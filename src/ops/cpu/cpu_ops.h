@@ -9,6 +9,7 @@
 
 #include "ops/host_arena.h"
 #include "ops/host_kv.h"
+#include "ops/host_random.h"
 #include "ops/ops.h"
 
 namespace rose {
@@ -20,6 +21,9 @@ class CpuOps : public OpSet {
 
   // cpu_ops.cc
   Result<Weight> Adopt(const Weight& host) override;
+  Result<Weight> Generate(const RandomRecipe& recipe) override {
+    return random_.Make(recipe, /*threads=*/1);
+  }
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
   Result<KvCache> AllocateHostKv(const KvLayout& layout,
                                  const std::vector<int64_t>& pages) override {
@@ -58,6 +62,7 @@ class CpuOps : public OpSet {
  private:
   HostArena arena_;
   HostKvMemory kv_;
+  HostRandomWeights random_;
 };
 
 }  // namespace rose

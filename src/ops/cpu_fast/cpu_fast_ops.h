@@ -14,6 +14,7 @@
 #include "ops/cpu_fast/kernels.h"
 #include "ops/host_arena.h"
 #include "ops/host_kv.h"
+#include "ops/host_random.h"
 #include "ops/ops.h"
 
 namespace rose {
@@ -35,6 +36,9 @@ class CpuFastOps : public OpSet {
 
   // cpu_fast_ops.cc
   Result<Weight> Adopt(const Weight& host) override;
+  Result<Weight> Generate(const RandomRecipe& recipe) override {
+    return random_.Make(recipe, pool_.threads());
+  }
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
   Result<KvCache> AllocateHostKv(const KvLayout& layout,
                                  const std::vector<int64_t>& pages) override {
@@ -88,6 +92,7 @@ class CpuFastOps : public OpSet {
   DType kv_dtype_;
   HostArena arena_;
   HostKvMemory kv_;
+  HostRandomWeights random_;
   std::vector<ExpertPart> parts_;  // of the op that runs
   std::vector<int32_t> uses_;      // token * top_k + slot, grouped by expert
 };

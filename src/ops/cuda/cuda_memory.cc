@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "device/cuda_check.h"
+#include "kernels/random/random.h"
 #include "ops/cuda/cuda_op_set.h"
 
 namespace rose {
@@ -67,17 +68,21 @@ void AddPage(const Tensor& from, const Tensor& to, const PageCopy& copy,
 
 }  // namespace
 
-Result<Tensor> CudaOps::ToDevice(const Tensor& host) {
+Result<void*> CudaOps::TakeWeight(int64_t bytes) {
   ROSE_ASSIGN_OR_RETURN(
       DeviceMemory memory,
-      AllocateDevice(host.bytes(), "the weights",
+      AllocateDevice(bytes, "the weights",
                      "a model of fewer parameters, or a format of fewer bits, is needed"));
-  // Page by page through CUDA's own staging: the source is a mapped file.
-  CudaCheck(cudaMemcpyAsync(memory.get(), host.raw(), host.bytes(), cudaMemcpyHostToDevice,
-                            stream_.get()),
-            "uploading weights");
   weights_.push_back(std::move(memory));
-  return Tensor(weights_.back().get(), host.dtype(), host.shape());
+  return static_cast<void*>(weights_.back().get());
+}
+
+Result<Tensor> CudaOps::ToDevice(const Tensor& host) {
+  ROSE_ASSIGN_OR_RETURN(void* const data, TakeWeight(host.bytes()));
+  // Page by page through CUDA's own staging: the source is a mapped file.
+  CudaCheck(cudaMemcpyAsync(data, host.raw(), host.bytes(), cudaMemcpyHostToDevice, stream_.get()),
+            "uploading weights");
+  return Tensor(data, host.dtype(), host.shape());
 }
 
 // Formats keep the checkpoint's layout so far; a kernel that wants another repacks here.
@@ -87,6 +92,31 @@ Result<Weight> CudaOps::Adopt(const Weight& host) {
   ROSE_ASSIGN_OR_RETURN(weight.data, ToDevice(host.data));
   if (!host.scales.empty()) {
     ROSE_ASSIGN_OR_RETURN(weight.scales, ToDevice(host.scales));
+  }
+  return weight;
+}
+
+Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
+  Weight weight = LayOut(recipe);
+  if (!recipe.listed.empty()) {
+    std::vector<uint16_t> numbers = recipe.listed;
+    weight.data = Tensor(numbers.data(), DType::kBf16, recipe.shape);
+    ROSE_ASSIGN_OR_RETURN(Weight adopted, Adopt(weight));
+    CudaCheck(cudaStreamSynchronize(stream_.get()), "uploading weights");  // `numbers` goes
+    return adopted;
+  }
+  for (Tensor* tensor : {&weight.data, &weight.scales}) {
+    if (tensor->empty()) continue;
+    ROSE_ASSIGN_OR_RETURN(void* const data, TakeWeight(tensor->bytes()));
+    *tensor = Tensor(data, tensor->dtype(), tensor->shape());
+  }
+  int64_t numbers = 1;
+  for (int64_t size : recipe.shape) numbers *= size;
+  const Packing packing = recipe.format.packing;
+  LaunchRandomData({recipe.tables, packing, weight.data.raw(), numbers}, stream_.get());
+  if (!weight.scales.empty()) {
+    LaunchRandomScales({recipe.tables, packing, weight.scales.raw(), weight.scales.elements()},
+                       stream_.get());
   }
   return weight;
 }

@@ -41,6 +41,7 @@ class CudaOps : public OpSet {
 
   // cuda_memory.cc
   Result<Weight> Adopt(const Weight& host) override;
+  Result<Weight> Generate(const RandomRecipe& recipe) override;
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
   Result<KvCache> AllocateHostKv(const KvLayout& layout,
                                  const std::vector<int64_t>& pages) override;
@@ -79,6 +80,7 @@ class CudaOps : public OpSet {
  private:
   // cuda_memory.cc
   Result<Tensor> ToDevice(const Tensor& host);
+  Result<void*> TakeWeight(int64_t bytes);
   void CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies);
   // attention.cc
   const float* InvFreq(const Rope& rope);
