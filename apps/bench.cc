@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "commands.h"
 #include "engine/model_executor.h"
+#include "load/load_report.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 
 namespace rose {
@@ -31,6 +32,7 @@ struct DecodeRun {
   double prompt_tokens_per_s = 0;  // from the first request to the last first token
   double tokens_per_s = 0;         // while all users decode
   double ms_per_step = 0;          // one step gives every user a token
+  std::vector<double> steps_s;     // between the tokens of the first user, while all decode
 };
 
 // Collects the events of all users; called on the engine's thread.
@@ -47,7 +49,12 @@ class Meter {
     } else if (started_ == std::ssize(got_) && finished_ == 0) {
       tokens_ += std::ssize(event.tokens);
       last_ = now;
+      if (user == 0 && got_[0] > 0) {
+        const std::chrono::duration<double> since = now - first_user_;
+        steps_s_.push_back(since.count());
+      }
     }
+    if (user == 0) first_user_ = now;
     got_[user] += std::ssize(event.tokens);
     if (event.finish == FinishReason::kNone) return;
     if (event.finish != FinishReason::kLength) error_ = StrCat("a request failed: ", event.error);
@@ -64,7 +71,7 @@ class Meter {
     const double users = static_cast<double>(got_.size());
     return DecodeRun{static_cast<double>(prompt_tokens) / prefill.count(),
                      static_cast<double>(tokens_) / decode.count(),
-                     decode.count() * 1000 * users / static_cast<double>(tokens_)};
+                     decode.count() * 1000 * users / static_cast<double>(tokens_), steps_s_};
   }
 
  private:
@@ -74,7 +81,8 @@ class Meter {
   int64_t started_ = 0;       // users with a first token
   int64_t finished_ = 0;
   int64_t tokens_ = 0;  // between the last user's first token and the first end
-  Clock::time_point all_started_, last_;
+  Clock::time_point all_started_, last_, first_user_;
+  std::vector<double> steps_s_;
   std::string error_;
 };
 
@@ -111,15 +119,26 @@ void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_
   std::sort(runs.begin(), runs.end(),
             [](const DecodeRun& a, const DecodeRun& b) { return a.tokens_per_s > b.tokens_per_s; });
   double prompt_best = 0;
-  for (const DecodeRun& run : runs) prompt_best = std::max(prompt_best, run.prompt_tokens_per_s);
+  std::vector<double> steps_s;
+  for (const DecodeRun& run : runs) {
+    prompt_best = std::max(prompt_best, run.prompt_tokens_per_s);
+    steps_s.insert(steps_s.end(), run.steps_s.begin(), run.steps_s.end());
+  }
+  const Spread step = SpreadOf(steps_s);
+  // Every user gets a token, in the middle of what it decodes.
+  const int64_t context = options.prompt + options.tokens / 2;
+  const StepWork work = WorkOf(loaded, std::vector<SequenceWork>(users, {context, 1, 1}));
   std::printf(
       "{\"bench\": \"decode\", %s, \"users\": %lld, \"prompt_tokens\": %lld, \"tokens\": %lld, "
       "\"tokens_per_s\": %.1f, \"ms_per_step\": %.3f, \"prompt_tokens_per_s\": %.1f, "
-      "\"median_tokens_per_s\": %.1f, \"runs\": %zu}\n",
+      "\"median_tokens_per_s\": %.1f, \"runs\": %zu, \"steps\": %lld, \"step_ms\": %.4f, "
+      "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f%s%s}\n",
       MachineJson(loaded, options.model).c_str(), static_cast<long long>(users),
       static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
       runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best,
-      runs[runs.size() / 2].tokens_per_s, runs.size());
+      runs[runs.size() / 2].tokens_per_s, runs.size(), static_cast<long long>(step.count), step.p50,
+      step.p10, step.p90, WorkJson(loaded, {work}, step.p50 / 1000).c_str(),
+      ClocksJson(loaded).c_str());
   std::fflush(stdout);
 }
 
@@ -127,6 +146,7 @@ Status RunDecode(const DecodeOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
   for (int64_t users : options.users) {
     std::vector<DecodeRun> runs;
+    ROSE_RETURN_IF_ERROR(RunUsers(loaded, options, users).status());  // warm-up
     for (int64_t i = 0; i < options.runs; ++i) {
       ROSE_ASSIGN_OR_RETURN(DecodeRun run, RunUsers(loaded, options, users));
       runs.push_back(run);
@@ -180,12 +200,15 @@ void AddBench(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  rose bench decode models/rosebud --users 1,16\n"
       "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
+      "  rose bench decode --like 20b --users 1,16 --prompt 1024\n"
+      "  rose bench prefill --like 120b --tokens 8192 --chunk 8192\n"
       "  rose bench ops models/rosebud --rows 1,16,512\n"
       "  rose bench engine\n"
       "  rose bench steps models/rosebud > rosebud.steps\n"
       "  rose bench serve http://127.0.0.1:8000 --concurrency 16\n"
       "  rose bench tokenize --python ~/venv/bin/python");
   AddDecode(*bench, exit_code);
+  AddBenchPrefill(*bench, exit_code);
   AddBenchOps(*bench, exit_code);
   AddBenchServe(*bench, exit_code);
   AddBenchTokenize(*bench, exit_code);

@@ -14,6 +14,7 @@ int ReportFailure(const Status& status);
 
 void AddConvert(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
+void AddMakeCheckpoint(CLI::App& app, int& exit_code);
 void AddBench(CLI::App& app, int& exit_code);
 void AddLogits(CLI::App& app, int& exit_code);
 void AddGenerate(CLI::App& app, int& exit_code);

@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "engine/model_executor.h"
+#include "json_lines.h"
 #include "model_loading.h"
 #include "number_options.h"
 #include "tokenizer/tokenizer.h"
@@ -132,8 +133,8 @@ Status RunGenerate(GenerateOptions options) {
   request.prompt = options.token_ids;
   request.stop_ids = options.stop_ids;
   if (!options.text.empty()) {
-    ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.model.folder));
-    ROSE_ASSIGN_OR_RETURN(tokenizer, LoadTokenizer(folder));
+    ROSE_ASSIGN_OR_RETURN(const std::string folder, FindTokenizer(options.model));
+    ROSE_ASSIGN_OR_RETURN(tokenizer, OpenTokenizer(folder));
     request.prompt = tokenizer->Encode(options.text);
     if (request.stop_ids.empty()) request.stop_ids = EndTokens(*tokenizer);
   }

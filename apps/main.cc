@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   rose::AddConvert(app, exit_code);
   rose::AddInspect(app, exit_code);
+  rose::AddMakeCheckpoint(app, exit_code);
   rose::AddBench(app, exit_code);
   rose::AddLogits(app, exit_code);
   rose::AddGenerate(app, exit_code);

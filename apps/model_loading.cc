@@ -33,6 +33,25 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   command.add_option("--threads", options.threads, "Threads on a CPU (default: all processors)")
       ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--load-format", options.load_format,
+                  "auto: what the folder has. random: weights are made up; DIR needs a config.json "
+                  "alone")
+      ->check(CLI::IsMember({"auto", "random"}))
+      ->capture_default_str();
+  command.add_option("--like", options.random.like,
+                     "Make up weights of the size of a model, instead of DIR: 20b, 120b, a "
+                     "config.json, or a folder that has one");
+  AddRandomOptions(command, "--weights-seed", options.random);
+}
+
+Result<std::string> FindTokenizer(const ModelOptions& options) {
+  const std::string& folder = options.random.like.empty() ? options.folder : options.random.like;
+  if (!options.is_random()) return FindModelFolder(folder);
+  std::error_code error;
+  const bool has_one =
+      std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", error);
+  return has_one ? folder : "o200k_harmony";
 }
 
 Result<std::string> FindModelFolder(const std::string& given) {
@@ -72,7 +91,27 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
       CpuFastConfig{.threads = options.threads, .precision = precision, .isa = isa}));
 }
 
+namespace {
+
+Result<LoadedModel> MakeModelWithBar(const ModelOptions& options) {
+  if (!options.folder.empty() && !options.random.like.empty())
+    return InvalidArgument("give either DIR or --like, not both: each names a model");
+  std::string like = options.random.like;
+  if (like.empty()) {
+    ROSE_ASSIGN_OR_RETURN(like, FindModelFolder(options.folder));
+  }
+  ROSE_ASSIGN_OR_RETURN(const LikeConfig config, FindLikeConfig(like));
+  ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, CreateOps(options));
+  ProgressBar bar("making weights", stderr);
+  return LoadRandomModel(StrCat(config.name, "-random"), config.json,
+                         ToRandomOptions(options.random), std::move(ops),
+                         [&](const LoadProgress& p) { bar.Update(p.done_bytes, p.total_bytes); });
+}
+
+}  // namespace
+
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {
+  if (options.is_random()) return MakeModelWithBar(options);
   ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
   ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, CreateOps(options));
   ProgressBar bar("loading", stderr);

@@ -5,23 +5,33 @@
 #include <string>
 
 #include "models/load.h"
+#include "random_options.h"
 
 namespace rose {
 
 struct ModelOptions {
-  std::string folder;               // empty = the shipped model
-  std::string precision = "exact";  // exact, fast
-  std::string device = "auto";      // auto, cpu, cuda
-  int threads = 0;                  // 0 = all processors
+  std::string folder;                // empty = the shipped model
+  std::string precision = "exact";   // exact, fast
+  std::string device = "auto";       // auto, cpu, cuda
+  int threads = 0;                   // 0 = all processors
+  std::string load_format = "auto";  // random: weights are made up
+  RandomChoice random;               // `like` alone asks for made-up weights too
+
+  bool is_random() const { return load_format == "random" || !random.like.empty(); }
 };
 
-// Adds DIR, --precision, --device and --threads, with checks of their values.
+// Adds DIR, --precision, --device, --threads and those of made-up weights, with checks of their
+// values.
 void AddModelOptions(CLI::App& command, ModelOptions& options);
 
 // The folder to load: `given`, which must exist, or else the shipped model rosebud, looked for
 // beside the program (../models, ../share/rose/models) and in the source tree. kNotFound says where
 // it looked.
 Result<std::string> FindModelFolder(const std::string& given);
+
+// The tokenizer that belongs to the model, as OpenTokenizer takes it: the folder, or o200k_harmony
+// where weights are made up and no folder has one.
+Result<std::string> FindTokenizer(const ModelOptions& options);
 
 // The op set that device and precision name.
 Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options);

@@ -14,6 +14,7 @@
 #include "engine/engine_limits.h"
 #include "engine/model_executor.h"
 #include "engine/validate.h"
+#include "json_lines.h"
 
 namespace rose {
 namespace {
@@ -121,13 +122,12 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
 }
 
 Result<ServingModel> LoadServingModel(const ServingOptions& options) {
-  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.model.folder));
+  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindTokenizer(options.model));
   ServingModel model;
-  std::error_code error;
-  model.name = std::filesystem::canonical(folder, error).filename().string();
-  ROSE_ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(folder));
+  ROSE_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(folder));
   ROSE_ASSIGN_OR_RETURN(model.defaults, ReadDefaults(folder));
   ROSE_ASSIGN_OR_RETURN(model.loaded, LoadModelWithBar(options.model));
+  model.name = model.loaded.name;
   const Model& weights = *model.loaded.model;
   ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
   ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));

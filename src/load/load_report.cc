@@ -58,6 +58,7 @@ Spread SpreadOf(std::vector<double> seconds) {
   for (double value : seconds) sum += value;
   spread.count = static_cast<int64_t>(seconds.size());
   spread.mean = 1000 * sum / size;
+  spread.p10 = at(0.1);
   spread.p50 = at(0.5);
   spread.p90 = at(0.9);
   spread.p99 = at(0.99);

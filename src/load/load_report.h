@@ -13,7 +13,7 @@ namespace rose {
 // Of a set of measurements in milliseconds; all 0 if there are none.
 struct Spread {
   int64_t count = 0;
-  double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
+  double mean = 0, p10 = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
 
 // Percentiles by the nearest rank: the least value that is not below the share asked for.

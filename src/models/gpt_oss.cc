@@ -117,6 +117,8 @@ class GptOss : public Model {
              .layers = config_.layers,
              .hidden = config_.hidden,
              .max_positions = config_.max_positions,
+             .heads = config_.heads,
+             .experts_per_token = config_.experts_per_token,
              .kv = MakeKvLayout(config_)};
   }
 

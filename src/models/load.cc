@@ -1,6 +1,7 @@
 #include "models/load.h"
 
 #include <filesystem>
+#include <system_error>
 
 namespace rose {
 namespace {
@@ -13,8 +14,9 @@ void Bind(LoadedModel& loaded) {
   });
 }
 
-std::string NameOf(const std::filesystem::path& folder) {
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+std::string NameOf(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::canonical(folder, error).filename().string();
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ Result<LoadedModel> LoadModel(const std::string& folder, std::unique_ptr<OpSet> 
   LoadedModel loaded;
   loaded.ops = std::move(ops);
   ROSE_ASSIGN_OR_RETURN(loaded.checkpoint, OpenCheckpoint(folder));
-  loaded.name = NameOf(loaded.checkpoint->folder());
+  loaded.name = NameOf(folder);
   ROSE_ASSIGN_OR_RETURN(loaded.model, CreateModel(loaded.checkpoint->config_json()));
   const std::vector<TensorSpec>& table = loaded.model->tensors();
   ROSE_ASSIGN_OR_RETURN(loaded.host_weights,

@@ -22,6 +22,8 @@ struct ModelInfo {
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t max_positions = 0;
+  int64_t heads = 0;              // of queries
+  int64_t experts_per_token = 0;  // 0 = it has no experts
   KvLayout kv;
 };
 

@@ -1,0 +1,39 @@
+// Made-up weights as a checkpoint in the published layout, for comparison with other software.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/random_recipe.h"
+
+namespace rose {
+
+struct MakeCheckpointOptions {
+  RandomOptions random;
+  std::string out;         // the folder to make; must not exist
+  std::string side_files;  // folder whose tokenizer and chat template are copied; empty = none
+  int threads = 1;
+  std::function<void(const LoadProgress&)> progress;  // bytes written; may be empty
+  int64_t max_shard_bytes = 4'800'000'000;
+};
+
+struct MakeCheckpointSummary {
+  int64_t tensors = 0, bytes = 0, files = 0;
+};
+
+// Writes config.json, the tensors of every row of `table` under the names of its first source, and
+// their index. The bytes are those of OpSet::Generate with the same options. Some 32 MiB for each
+// thread are in memory at a time, or one expert where the experts are bf16. All is written to
+// `out`.partial, which is renamed at the end and removed on failure. Fails as RandomRecipes does;
+// kInvalidArgument if a folder is in the way, kUnsupported for a table whose parts have no sizes,
+// kIo for a full disk.
+Result<MakeCheckpointSummary> MakeCheckpoint(std::string_view config_json,
+                                             const std::vector<TensorSpec>& table,
+                                             const MakeCheckpointOptions& options);
+
+}  // namespace rose

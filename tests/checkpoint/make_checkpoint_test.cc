@@ -1,0 +1,95 @@
+#include "checkpoint/make_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "expect_says.h"
+#include "models/load.h"
+#include "models/random_model.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace rose {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MakeCheckpointTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(out_); }
+  void TearDown() override { fs::remove_all(out_); }
+
+  Result<MakeCheckpointSummary> Make(const RandomOptions& random, int64_t max_shard_bytes) const {
+    const auto model = CreateModel(SmallConfig()).value();
+    return MakeCheckpoint(
+        SmallConfig(), model->tensors(),
+        {.random = random, .out = out_, .threads = 3, .max_shard_bytes = max_shard_bytes});
+  }
+
+  const std::string out_ = testing::TempDir() + "rose_make_checkpoint_test";
+};
+
+bool SameBytes(const Tensor& a, const Tensor& b) {
+  if (a.empty() || b.empty()) return a.empty() == b.empty();
+  return a.dtype() == b.dtype() && a.bytes() == b.bytes() &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+TEST_F(MakeCheckpointTest, LoadsAsTheWeightsThatAreMadeWithoutOne) {
+  for (const WeightFormat& format : {kMxfp4Format, kFp8BlockFormat, kBf16Format}) {
+    for (const double zipf : {0.0, 1.0}) {
+      const RandomOptions random{.seed = 7, .experts = format, .zipf = zipf};
+      const auto made = Make(random, int64_t{1} << 20);
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      const LoadedModel read = LoadModel(out_, std::make_unique<CpuOps>(), 2, {}).value();
+      const LoadedModel direct =
+          LoadRandomModel("x", SmallConfig(), random, std::make_unique<CpuOps>(), {}).value();
+      EXPECT_EQ(read.checkpoint->bytes(), made->bytes);
+      ASSERT_EQ(read.weights.size(), direct.weights.size());
+      for (const auto& [name, weight] : direct.weights) {
+        const Weight& other = read.weights.at(name);
+        EXPECT_TRUE(other.format == weight.format) << name;
+        EXPECT_TRUE(SameBytes(other.data, weight.data)) << name << " " << format.ToString();
+        EXPECT_TRUE(SameBytes(other.scales, weight.scales)) << name << " " << format.ToString();
+      }
+      fs::remove_all(out_);
+    }
+  }
+}
+
+TEST_F(MakeCheckpointTest, HasThePublishedNamesInSeveralFiles) {
+  const auto made = Make({}, 100'000);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_GT(made->files, 2);
+  const auto checkpoint = OpenCheckpoint(out_).value();
+  EXPECT_EQ(std::ssize(checkpoint->files()), made->files);
+  EXPECT_EQ(std::ssize(checkpoint->tensors()), 19 * 2 + 3);
+  EXPECT_EQ(made->tensors, 19 * 2 + 3);
+  const StoredTensor& k = checkpoint->tensors().at("model.layers.1.self_attn.k_proj.weight");
+  EXPECT_EQ(k.shape, (std::vector<int64_t>{128, 64}));
+  EXPECT_TRUE(checkpoint->tensors().contains("model.layers.0.mlp.experts.gate_up_proj_blocks"));
+  EXPECT_TRUE(checkpoint->config_json().find("mxfp4") != std::string::npos);
+}
+
+TEST_F(MakeCheckpointTest, LeavesWhatIsThereAlone) {
+  fs::create_directory(out_);
+  EXPECT_SAYS(Make({}, 1 << 20).status().message(), "exists already");
+  EXPECT_TRUE(fs::is_empty(out_));
+}
+
+TEST_F(MakeCheckpointTest, RefusesRowsThatAFormatCannotHold) {
+  const std::string config = SmallConfig(R"({"hidden_size": 48, "intermediate_size": 48})");
+  const auto model = CreateModel(config).value();
+  const Status refused = MakeCheckpoint(config, model->tensors(), {.out = out_}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_SAYS(refused.message(), "gate_up");
+  EXPECT_SAYS(refused.message(), "mxfp4");
+  EXPECT_FALSE(fs::exists(out_));
+  EXPECT_TRUE(MakeCheckpoint(config, model->tensors(),
+                             {.random = {.experts = kFp8BlockFormat}, .out = out_})
+                  .ok());
+}
+
+}  // namespace
+}  // namespace rose
