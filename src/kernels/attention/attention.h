@@ -23,8 +23,7 @@ struct AttentionLimits {
   int64_t window = 0;  // as in AttentionParams
 };
 
-// Bytes of a workspace. Zero it once, before its first use. All layers of a KV group share one;
-// its address may be captured in graphs.
+// Bytes of a workspace. All layers of a KV group share one; its address may be captured in graphs.
 int64_t AttentionWorkspaceBytes(const AttentionLimits& limits);
 
 struct AttentionParams {

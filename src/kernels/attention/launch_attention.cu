@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/cuda_check.h"
 #include "kernels/attention/work.h"
 
 namespace rose {
@@ -28,23 +29,30 @@ void CheckLimits(const AttentionLimits& limits) {
 
 }  // namespace
 
-bool HasDecodeKernel(const AttentionLimits& limits) {
-  return limits.head_dim < 0;
+int64_t SmCount() {
+  int device = 0, count = 0;
+  CudaCheck(cudaGetDevice(&device), "asking for the device");
+  CudaCheck(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting SMs");
+  return count;
+}
+
+bool IsFast(const AttentionLimits& limits) {
+  return limits.head_dim == 64 || limits.head_dim == 128;
 }
 
 AttentionWork LayOutWork(const AttentionLimits& limits, void* workspace, int64_t* bytes) {
   CheckLimits(limits);
   AttentionWork work;
   const int64_t group = limits.heads / limits.kv_heads;
-  work.tile_rows = static_cast<int32_t>(kTileQueries / group);
+  work.tile_rows = static_cast<int32_t>(
+      (IsFast(limits) ? PrefillQueries(limits.head_dim) : kTileQueries) / group);
   // A window reaches few splits, or walks them at no loss: no partial results.
-  work.slots = HasDecodeKernel(limits) && limits.window == 0 ? kSplitSlots : 0;
+  work.slots = IsFast(limits) && limits.window == 0 ? kSplitSlots : 0;
   work.item_capacity = limits.rows + work.slots;
   work.tile_capacity = limits.rows / work.tile_rows + limits.seqs;
-  const int64_t blocks = (group + kDecodeHeads - 1) / kDecodeHeads;
   int64_t offset = 0;
   work.counts = Take<WorkCounts>(workspace, offset, 1);
-  work.tickets = Take<int32_t>(workspace, offset, work.slots * limits.kv_heads * blocks);
+  work.cut_rows = Take<CutRow>(workspace, offset, work.slots / 2);
   work.items = Take<DecodeItem>(workspace, offset, work.item_capacity);
   work.tiles = Take<RowTile>(workspace, offset, work.tile_capacity);
   work.partials = Take<float>(workspace, offset, work.slots * limits.heads * (limits.head_dim + 2));
@@ -64,7 +72,10 @@ void LaunchPagedAttention(const AttentionParams& params, cudaStream_t stream) {
                  params.qkv_stride % 8 == 0,
              "qkv_stride=", params.qkv_stride);
   if (params.step.rows == 0) return;
-  LaunchTileAttention(params, stream);
+  if (!IsFast(params.limits)) return LaunchTileAttention(params, stream);
+  LaunchDecodeAttention(params, stream);
+  LaunchMergeAttention(params, stream);
+  if (!params.is_decode) LaunchPrefillAttention(params, stream);
 }
 
 }  // namespace rose

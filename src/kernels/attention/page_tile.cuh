@@ -27,6 +27,29 @@ __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+// Arrives at `barrier` when the thread's copies so far are there.
+__device__ inline void ArriveWhenCopied(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(ptx::SharedAddress(barrier))
+               : "memory");
+}
+// Arrives `count` times.
+__device__ inline void ArriveForAll(uint64_t* barrier, uint32_t count) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(ptx::SharedAddress(barrier)),
+               "r"(count)
+               : "memory");
+}
+
+// Whether the phase of this parity has ended.
+__device__ inline bool BarrierIsDone(uint64_t* barrier, uint32_t parity) {
+  uint32_t is_done;
+  asm volatile(
+      "{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+      : "=r"(is_done)
+      : "r"(ptx::SharedAddress(barrier)), "r"(parity)
+      : "memory");
+  return is_done;
+}
+
 // As ptx::LoadMatrix4, each matrix transposed: elements 2 (l % 4) and the next of column l / 4.
 __device__ inline void LoadTransposed(uint32_t (&m)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

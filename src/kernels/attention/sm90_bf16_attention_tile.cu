@@ -241,9 +241,7 @@ __global__ void __launch_bounds__(kThreads)
 template <int kDim>
 void LaunchTiles(const TileParams& tiles, int64_t bound, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(TileShared<kDim>);
-  CudaCheck(cudaFuncSetAttribute(sm90_bf16_attention_tile_kernel<kDim>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-            "sm90_bf16_attention_tile");
+  AllowSharedMemory("sm90_bf16_attention_tile", sm90_bf16_attention_tile_kernel<kDim>, kBytes);
   Launch("sm90_bf16_attention_tile", sm90_bf16_attention_tile_kernel<kDim>,
          {.grid = dim3(static_cast<unsigned>(bound), static_cast<unsigned>(tiles.kv_heads)),
           .block = dim3(kThreads),

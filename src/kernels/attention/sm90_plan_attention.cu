@@ -51,10 +51,11 @@ struct SeqWork {
   DeviceSeq seq;
   int items, tiles;  // where its entries begin
   int slot;          // its first slot, or -1: one item a row
+  int cut_rows;      // where its rows of several items begin
 };
 
 __device__ void WriteItems(const PlanParams& p, const SeqWork& s, int lane) {
-  int item = s.items, slot = s.slot;
+  int item = s.items, slot = s.slot, cut_row = s.cut_rows;
   for (int r = 0; r < s.seq.rows; ++r) {
     const int position = s.seq.start + r, first = FirstSplit(position, p.window);
     const int splits = position / kSplit + 1 - first;
@@ -71,7 +72,13 @@ __device__ void WriteItems(const PlanParams& p, const SeqWork& s, int lane) {
                                 .slot = is_cut ? slot : 0};
     }
     item += parts;
-    if (is_cut) slot += splits;
+    if (is_cut) {
+      if (lane == 0) {
+        p.work.cut_rows[cut_row] = {.row = s.seq.first_row + r, .slot = slot, .parts = parts};
+      }
+      ++cut_row;
+      slot += splits;
+    }
   }
 }
 
@@ -90,17 +97,20 @@ __global__ void __launch_bounds__(kThreads)
     sm90_plan_attention_kernel(const __grid_constant__ PlanParams p) {
   __shared__ int scratch[kWarps];
   __shared__ SeqWork work[kThreads];
-  int slots = 0, items = 0, tiles = 0;  // of the sequences before this round's
+  int slots = 0, items = 0, tiles = 0, rows = 0;  // of the sequences before this round's
   for (int from = 0; from < p.seq_count; from += kThreads) {
     SeqWork mine{};
     if (from + threadIdx.x < p.seq_count) mine.seq = p.seqs[from + threadIdx.x];
     const bool is_decode = mine.seq.rows <= p.decode_rows;
-    int splits = 0, cut = 0;
+    int splits = 0, cut = 0, cut_rows = 0;
     for (int r = 0; is_decode && r < mine.seq.rows; ++r) {
       const int position = mine.seq.start + r;
       const int n = position / kSplit + 1 - FirstSplit(position, p.window);
       splits += n;
-      if (n > 1) cut += n;
+      if (n > 1) {
+        cut += n;
+        ++cut_rows;
+      }
     }
     int total;
     const int slot = slots + SumBefore(cut, scratch, &total);
@@ -109,6 +119,8 @@ __global__ void __launch_bounds__(kThreads)
     mine.slot = fits ? slot : -1;
     mine.items = items + SumBefore(!is_decode ? 0 : fits ? splits : mine.seq.rows, scratch, &total);
     items += total;
+    mine.cut_rows = rows + SumBefore(fits ? cut_rows : 0, scratch, &total);
+    rows += total;
     const int size = p.work.tile_rows;
     mine.tiles =
         tiles + SumBefore(is_decode ? 0 : (mine.seq.rows + size - 1) / size, scratch, &total);
@@ -125,7 +137,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();  // `work` may be written again
   }
-  if (threadIdx.x == 0) *p.work.counts = {.decode_items = items, .tiles = tiles};
+  if (threadIdx.x == 0) *p.work.counts = {.decode_items = items, .tiles = tiles, .cut_rows = rows};
 }
 
 }  // namespace
@@ -140,7 +152,7 @@ void LaunchPlanAttention(const AttentionParams& params, cudaStream_t stream) {
                   .seq_count = static_cast<int>(params.step.seq_count),
                   .group = params.group,
                   .window = static_cast<int>(limits.window),
-                  .decode_rows = HasDecodeKernel(limits) ? kDecodeRows : 0,
+                  .decode_rows = IsFast(limits) ? kDecodeRows : 0,
                   .work = LayOutWork(limits, params.workspace, nullptr)};
   if (params.step.rows == 0) return;
   Launch("sm90_plan_attention", sm90_plan_attention_kernel,

@@ -18,8 +18,9 @@ constexpr int kSplitSlots = 4096;
 constexpr int kTileQueries = 64;  // queries of a tile: its tokens times the heads of a KV head
 constexpr int kDecodeHeads = 8;   // query heads that a decode CTA computes
 
-// Whether decode rows have a kernel of their own; otherwise they are tiles.
-bool HasDecodeKernel(const AttentionLimits& limits);
+// Whether head_dim has kernels of its own, for decode rows and for tiles; otherwise all rows are
+// tiles of the general kernel.
+bool IsFast(const AttentionLimits& limits);
 
 // One decode row's splits [split, split + splits) of its keys, for every KV head.
 struct DecodeItem {
@@ -33,6 +34,13 @@ struct DecodeItem {
   int32_t slot = 0;   // of the row's first partial result; slot + part is this item's
 };
 
+// A decode row of several items, whose sums are merged afterwards.
+struct CutRow {
+  int32_t row = 0;
+  int32_t slot = 0;  // of its first partial result
+  int32_t parts = 0;
+};
+
 // Consecutive rows of a sequence that walk over its keys together.
 struct RowTile {
   int32_t row = 0;  // the first, in the step
@@ -44,7 +52,8 @@ struct RowTile {
 struct WorkCounts {
   int32_t decode_items = 0;
   int32_t tiles = 0;
-  int32_t unused[62] = {};
+  int32_t cut_rows = 0;
+  int32_t unused[61] = {};
 };
 
 // Where things lie in a workspace.
@@ -52,7 +61,7 @@ struct AttentionWork {
   WorkCounts* counts = nullptr;
   DecodeItem* items = nullptr;  // [rows + slots]
   RowTile* tiles = nullptr;     // [rows / tile_rows + seqs], of a sequence the longest walk first
-  int32_t* tickets = nullptr;   // [slots, kv_heads, head blocks]; zero between launches
+  CutRow* cut_rows = nullptr;   // [slots / 2]
   float* partials = nullptr;    // [slots, heads, head_dim + 2]: sums, then offset and weight sum
   int64_t item_capacity = 0;
   int64_t tile_capacity = 0;
@@ -68,7 +77,16 @@ inline float ScoreScale(int64_t head_dim) {
   return static_cast<float>(1.44269504088896340736 / std::sqrt(static_cast<double>(head_dim)));
 }
 
+// Queries of a tile of the prefill kernel.
+int PrefillQueries(int64_t head_dim);
+
+// Streaming multiprocessors of the current device.
+int64_t SmCount();
+
+void LaunchPrefillAttention(const AttentionParams& params, cudaStream_t stream);
 void LaunchTileAttention(const AttentionParams& params, cudaStream_t stream);
 void LaunchDecodeAttention(const AttentionParams& params, cudaStream_t stream);
+// The rows that the decode kernel cut.
+void LaunchMergeAttention(const AttentionParams& params, cudaStream_t stream);
 
 }  // namespace rose
