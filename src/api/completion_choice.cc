@@ -73,7 +73,7 @@ void CompletionChoice::PushToken(const SampledToken& token, CompletionPiece& pie
   if (call_.return_token_ids) piece.token_ids.push_back(token.id);
   if (call_.logprobs >= 0) held_.push_back({bytes_, {.token = token, .offset = characters_}});
   saw_stop_id_ = Contains(call_.request.stop_ids, token.id);
-  const bool hidden = call_.skip_special && context_.tokenizer->IsSpecial(token.id);
+  const bool hidden = call_.skip_special && context_.tokenizer->IsControl(token.id);
   if (hidden || (saw_stop_id_ && !call_.include_stop)) return;
   const std::string text = Append(utf8_.Push(context_.tokenizer->Bytes(token.id)));
   bytes_ += std::ssize(text);

@@ -4,7 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/parallel_for.h"
-#include "tokenizer/o200k_split.h"
+#include "tokenizer/unicode_nfc.h"
 
 namespace rose {
 namespace {
@@ -50,7 +50,7 @@ BpeTokenizer::BpeTokenizer(BpeParts parts)
 std::vector<int32_t> BpeTokenizer::Encode(std::string_view text) const {
   std::vector<int32_t> ids;
   ids.reserve(RoomFor(text));
-  AppendLongText(text, ids);
+  AppendOrdinary(text, ids);
   // One piece of megabytes asked for an id a byte.
   if (ids.capacity() > 4 * ids.size() + 1024) ids.shrink_to_fit();
   return ids;
@@ -60,11 +60,11 @@ std::vector<int32_t> BpeTokenizer::EncodeWithSpecials(std::string_view text) con
   std::vector<int32_t> ids;
   int64_t pos = 0;
   while (const auto hit = parts_.specials.FindIn(text, pos)) {
-    AppendLongText(text.substr(pos, hit->begin - pos), ids);
+    AppendOrdinary(text.substr(pos, hit->begin - pos), ids);
     ids.push_back(hit->id);
     pos = hit->end;
   }
-  AppendLongText(text.substr(pos), ids);
+  AppendOrdinary(text.substr(pos), ids);
   return ids;
 }
 
@@ -77,6 +77,10 @@ bool BpeTokenizer::IsSpecial(int32_t id) const {
   return !parts_.specials.Name(id).empty();
 }
 
+bool BpeTokenizer::IsControl(int32_t id) const {
+  return IsSpecial(id) && !parts_.specials.IsShown(id);
+}
+
 std::optional<int32_t> BpeTokenizer::SpecialId(std::string_view name) const {
   return parts_.specials.Id(name);
 }
@@ -85,13 +89,18 @@ int64_t BpeTokenizer::vocab() const {
   return std::max(parts_.tokens.ids(), parts_.specials.ids());
 }
 
+void BpeTokenizer::AppendOrdinary(std::string_view text, std::vector<int32_t>& ids) const {
+  std::string buffer;
+  AppendLongText(parts_.is_nfc ? ToNfc(text, buffer) : text, ids);
+}
+
 void BpeTokenizer::AppendLongText(std::string_view text, std::vector<int32_t>& ids) const {
   const auto size = static_cast<int64_t>(text.size());
   const int threads = std::min(AvailableCpus(), kMostThreads);
   if (size < kLongText || threads == 1) return AppendText(text, ids);
   std::vector<std::string_view> parts;
   for (int64_t begin = 0; begin < size;) {
-    const int64_t end = O200kCutAfter(text, std::min(begin + kLongText / 2, size));
+    const int64_t end = SplitCutAfter(text, std::min(begin + kLongText / 2, size));
     parts.push_back(text.substr(begin, end - begin));
     begin = end;
   }
@@ -112,12 +121,13 @@ void BpeTokenizer::AppendText(std::string_view text, std::vector<int32_t>& ids) 
     bool may_be_whole;
   };
   std::array<Piece, 32> block;
+  const auto piece_end = parts_.split->piece_end;
   const auto size = static_cast<int64_t>(text.size());
   for (int64_t pos = 0; pos < size;) {
     const int64_t begin = pos;
     size_t pieces = 0;
     for (; pieces < block.size() && pos < size; ++pieces) {
-      const int64_t end = O200kPieceEnd(text, pos);
+      const int64_t end = piece_end(text, pos);
       const int64_t length = end - pos;
       Piece& piece = block[pieces];
       piece.bytes = text.substr(pos, length);

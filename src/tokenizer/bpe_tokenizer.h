@@ -1,4 +1,4 @@
-// The Tokenizer of byte-level BPE vocabularies with the o200k split pattern.
+// The Tokenizer of byte-level BPE vocabularies.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 
 #include "tokenizer/bpe.h"
 #include "tokenizer/special_tokens.h"
+#include "tokenizer/split_rule.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
@@ -16,6 +17,8 @@ struct BpeParts {
   SpecialTokens specials;
   std::optional<MergeTable> merges;  // absent: ranks are ids
   bool whole_pieces = true;          // a piece that is a token is emitted without merging
+  const SplitRule* split = &O200kRule();
+  bool is_nfc = false;  // text is brought into NFC first (unicode_nfc.h)
 };
 
 class BpeTokenizer : public Tokenizer {
@@ -29,11 +32,13 @@ class BpeTokenizer : public Tokenizer {
   std::vector<int32_t> EncodeWithSpecials(std::string_view text) const override;
   std::string_view Bytes(int32_t id) const override;
   bool IsSpecial(int32_t id) const override;
+  bool IsControl(int32_t id) const override;
   std::optional<int32_t> SpecialId(std::string_view name) const override;
   int64_t vocab() const override;
 
  private:
   explicit BpeTokenizer(BpeParts parts);
+  void AppendOrdinary(std::string_view text, std::vector<int32_t>& ids) const;
   void AppendLongText(std::string_view text, std::vector<int32_t>& ids) const;
   void AppendText(std::string_view text, std::vector<int32_t>& ids) const;
 

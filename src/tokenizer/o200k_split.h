@@ -13,8 +13,4 @@ extern const std::string_view kO200kPattern;
 // exactly one piece. An invalid UTF-8 sequence is split as U+FFFD would be. Linear over a text.
 int64_t O200kPieceEnd(std::string_view text, int64_t pos);
 
-// The first place at or after `from` <= text.size() where the text may be cut: the pieces of both
-// parts, taken for themselves, are those of the whole. text.size() if there is none.
-int64_t O200kCutAfter(std::string_view text, int64_t from);
-
 }  // namespace rose

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,9 +23,13 @@ class SpecialTokens {
   // One more name for an id that has one: text may use it, but the id decodes to the first.
   void AddAlias(std::string_view name, int32_t id);
 
+  // A text for people shows it (Tokenizer::IsControl).
+  void MarkShown(int32_t id) { shown_.insert(id); }
+
   std::optional<int32_t> Id(std::string_view name) const;
   // The id's name, empty if it is not special.
   std::string_view Name(int32_t id) const;
+  bool IsShown(int32_t id) const { return shown_.contains(id); }
   // One more than the largest id.
   int64_t ids() const { return ids_; }
 
@@ -41,6 +46,7 @@ class SpecialTokens {
 
   std::map<std::string, int32_t, std::less<>> ids_by_name_;
   std::unordered_map<int32_t, std::string> names_;
+  std::set<int32_t> shown_;
   std::vector<int64_t> lengths_;   // of names, distinct, longest first
   std::array<bool, 256> first_{};  // bytes that start a name
   int64_t ids_ = 0;

@@ -25,6 +25,9 @@ class Tokenizer {
   // Bytes of a token; special tokens give their name, ids without an entry an empty view.
   virtual std::string_view Bytes(int32_t id) const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
+  // Of special tokens: one that a text for people leaves out. The others, such as "<think>", are
+  // written to be read.
+  virtual bool IsControl(int32_t id) const = 0;
   virtual std::optional<int32_t> SpecialId(std::string_view name) const = 0;
   // One more than the largest id with an entry.
   virtual int64_t vocab() const = 0;

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/bpe_tokenizer.h"
-#include "tokenizer/o200k_split.h"
+#include "tokenizer/split_rule.h"
 
 namespace rose {
 namespace {
@@ -58,32 +58,40 @@ Status CheckUnset(const JsonValue& object, std::string_view where,
 
 // ---- the steps around the model ----
 
-Status CheckSplit(const JsonValue& step) {
+Result<const SplitRule*> ReadSplit(const JsonValue& step) {
   const JsonValue* pattern = step.Find("pattern");
   const JsonValue* regex = pattern ? pattern->Find("Regex") : nullptr;
   if (!regex || !regex->string()) {
     return InvalidArgument("pre_tokenizer: Split has no pattern.Regex, but ", Excerpt(pattern));
   }
-  if (*regex->string() != kO200kPattern) {
+  const SplitRule* found = nullptr;
+  std::string known;
+  for (const SplitRule& rule : SplitRules()) {
+    if (*regex->string() == rule.pattern) found = &rule;
+    known += StrCat(known.empty() ? "" : ", ", rule.name);
+  }
+  if (found == nullptr) {
     return Unsupported("pre_tokenizer: the split pattern ", Excerpt(*regex->string()),
-                       " is unknown; only that of o200k is offered");
+                       " is unknown; known are those of ", known,
+                       " (docs/new-model.md says how to add one)");
   }
   const JsonValue* behavior = step.Find("behavior");
   if (!behavior || !behavior->string() || *behavior->string() != "Isolated") {
     return Unsupported("pre_tokenizer: Split.behavior is ", Excerpt(behavior),
                        ", not \"Isolated\"");
   }
-  return CheckUnset(step, "pre_tokenizer: Split", {"invert"});
+  ROSE_RETURN_IF_ERROR(CheckUnset(step, "pre_tokenizer: Split", {"invert"}));
+  return found;
 }
 
-Status CheckPreTokenizer(const JsonValue* pre) {
+Result<const SplitRule*> ReadPreTokenizer(const JsonValue* pre) {
   const JsonValue* steps = pre ? pre->Find("pretokenizers") : nullptr;
   if (!steps || !steps->array() || TypeOf(*pre) != "Sequence" || steps->array()->size() != 2 ||
       TypeOf((*steps->array())[0]) != "Split" || TypeOf((*steps->array())[1]) != "ByteLevel") {
     return Unsupported("pre_tokenizer must be a Sequence of Split and ByteLevel, but is ",
                        Excerpt(pre));
   }
-  ROSE_RETURN_IF_ERROR(CheckSplit((*steps->array())[0]));
+  ROSE_ASSIGN_OR_RETURN(const SplitRule* split, ReadSplit((*steps->array())[0]));
   const JsonValue& bytes = (*steps->array())[1];
   // Both are true where the field is absent.
   for (const std::string_view key : {"add_prefix_space", "use_regex"}) {
@@ -92,14 +100,16 @@ Status CheckPreTokenizer(const JsonValue* pre) {
       return Unsupported("pre_tokenizer: ByteLevel.", key, " is ", Excerpt(value), ", not false");
     }
   }
-  return Status();
+  return split;
 }
 
-Status CheckSteps(const JsonValue& root) {
+Status ReadSteps(const JsonValue& root, BpeParts& parts) {
   if (const JsonValue* normalizer = root.Find("normalizer"); !IsAbsent(normalizer)) {
-    return Unsupported("normalizer is ", Excerpt(normalizer), ", but text is encoded as it is");
+    parts.is_nfc = TypeOf(*normalizer) == "NFC";
+    if (!parts.is_nfc)
+      return Unsupported("normalizer is ", Excerpt(normalizer), "; only NFC or none is offered");
   }
-  ROSE_RETURN_IF_ERROR(CheckPreTokenizer(root.Find("pre_tokenizer")));
+  ROSE_ASSIGN_OR_RETURN(parts.split, ReadPreTokenizer(root.Find("pre_tokenizer")));
   const JsonValue* post = root.Find("post_processor");
   if (!IsAbsent(post) && TypeOf(*post) != "ByteLevel") {
     return Unsupported("post_processor is ", Excerpt(post), "; only ByteLevel is offered");
@@ -242,10 +252,17 @@ Status AddSpecials(const JsonValue& root, BpeParts& parts) {
     }
     ROSE_RETURN_IF_ERROR(CheckUnset(entry, "added_tokens: " + Excerpt(*content->string()),
                                     {"single_word", "lstrip", "rstrip"}));
+    if (parts.is_nfc && IsTrue(entry, "normalized")) {
+      return Unsupported("added_tokens: ", Excerpt(*content->string()),
+                         ".normalized is true; only tokens that are found before NFC can be used");
+    }
     if (const Status status = parts.specials.Add(*content->string(), *id->AsInteger());
         !status.ok()) {
       return InvalidArgument("added_tokens: ", Excerpt(status.message()));
     }
+    const JsonValue* special = entry.Find("special");
+    if (special && special->boolean() && !*special->boolean())
+      parts.specials.MarkShown(static_cast<int32_t>(*id->AsInteger()));
   }
   return Status();
 }
@@ -255,8 +272,8 @@ Status AddSpecials(const JsonValue& root, BpeParts& parts) {
 Result<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view json) {
   ROSE_ASSIGN_OR_RETURN(const JsonValue root, ParseJson(json, kLimits));
   if (!root.object()) return InvalidArgument("the document is no JSON object");
-  ROSE_RETURN_IF_ERROR(CheckSteps(root));
   BpeParts parts;
+  ROSE_RETURN_IF_ERROR(ReadSteps(root, parts));
   ROSE_RETURN_IF_ERROR(AddSpecials(root, parts));
   ROSE_RETURN_IF_ERROR(AddModel(root, parts));
   return BpeTokenizer::Create(std::move(parts));

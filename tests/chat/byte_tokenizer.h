@@ -41,6 +41,7 @@ class ByteTokenizer : public Tokenizer {
     return special == specials_.end() ? std::string_view() : special->second;
   }
   bool IsSpecial(int32_t id) const override { return specials_.contains(id); }
+  bool IsControl(int32_t id) const override { return IsSpecial(id); }
   std::optional<int32_t> SpecialId(std::string_view name) const override {
     for (const auto& [id, text] : specials_)
       if (text == name) return id;

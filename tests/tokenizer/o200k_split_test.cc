@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tokenizer/split_rule.h"
 #include "tokenizer/unicode_tables.h"
 
 namespace rose {
@@ -108,7 +109,7 @@ TEST(O200kSplit, InvalidBytesAreSymbols) {
   EXPECT_EQ(Split("\xed\xa0\x80!"), (Pieces{"\xed\xa0\x80!"}));
 }
 
-// Every place that O200kCutAfter gives, in random texts of what may go wrong at a border.
+// Every place that SplitCutAfter gives, in random texts of what may go wrong at a border.
 TEST(O200kSplit, PartsAtACutAreSplitAlike) {
   const std::vector<std::string> bits = {"a",  "B",  "'s", "'",    "l",      "e",      " ",
                                          "\n", "\r", "\t", "1",    "!",      "/",      "\u0301",
@@ -120,7 +121,7 @@ TEST(O200kSplit, PartsAtACutAreSplitAlike) {
     for (int i = 1 + random() % 14; i > 0; --i) text += bits[random() % bits.size()];
     const Pieces whole = Split(text);
     for (size_t from = 0; from <= text.size(); ++from) {
-      const int64_t cut = O200kCutAfter(text, from);
+      const int64_t cut = SplitCutAfter(text, from);
       ASSERT_GE(cut, static_cast<int64_t>(from));
       Pieces parts = Split(std::string_view(text).substr(0, cut));
       for (std::string& piece : Split(std::string_view(text).substr(cut))) parts.push_back(piece);

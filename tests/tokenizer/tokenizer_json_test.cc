@@ -217,8 +217,8 @@ TEST(TokenizerJson, RefusesOtherKinds) {
   });
   ExpectRefused("model.end_of_word_suffix is \"</w>\"",
                 [](JsonValue& root) { At(root, {"model", "end_of_word_suffix"}) = Text("</w>"); });
-  ExpectRefused("normalizer is {\"type\":\"NFC\"}", [](JsonValue& root) {
-    At(root, {"normalizer"}) = ParseJson(R"({"type": "NFC"})").value();
+  ExpectRefused("normalizer is {\"type\":\"NFKC\"}", [](JsonValue& root) {
+    At(root, {"normalizer"}) = ParseJson(R"({"type": "NFKC"})").value();
   });
   ExpectRefused("post_processor is {\"type\":\"TemplateProcessing\"}", [](JsonValue& root) {
     At(root, {"post_processor", "type"}) = Text("TemplateProcessing");
