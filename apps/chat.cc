@@ -23,7 +23,7 @@ namespace {
 constexpr char kHelp[] =
     "/help                     this list\n"
     "/reset                    forget the conversation\n"
-    "/effort low|medium|high   how long the model thinks first\n"
+    "/effort low|medium|high   how long the model thinks first; some models take none\n"
     "/quit                     leave (so do Ctrl-D, and Ctrl-C while nothing is being written)\n"
     "Ctrl-C stops an answer.\n";
 
@@ -36,10 +36,11 @@ struct ChatOptions {
 };
 
 Result<ReasoningEffort> ParseEffort(std::string_view name) {
+  if (name == "none") return ReasoningEffort::kNone;
   if (name == "low") return ReasoningEffort::kLow;
   if (name == "medium") return ReasoningEffort::kMedium;
   if (name == "high") return ReasoningEffort::kHigh;
-  return InvalidArgument("the effort is low, medium or high, not '", name, "'");
+  return InvalidArgument("the effort is none, low, medium or high, not '", name, "'");
 }
 
 // Obeys a line that begins with '/'; false to leave.

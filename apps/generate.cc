@@ -70,7 +70,7 @@ Status SortArguments(GenerateOptions& options) {
 // The tokens at which a text ends, as far as the tokenizer has them.
 std::vector<int32_t> EndTokens(const Tokenizer& tokenizer) {
   std::vector<int32_t> ids;
-  for (const char* name : {"<|return|>", "<|call|>", "<|endoftext|>"}) {
+  for (const char* name : {"<|return|>", "<|call|>", "<|im_end|>", "<|endoftext|>"}) {
     if (const auto id = tokenizer.SpecialId(name)) ids.push_back(*id);
   }
   return ids;

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "chat/harmony_json.h"
-#include "chat/harmony_parser.h"
 #include "commands.h"
 #include "json_lines.h"
 
@@ -17,15 +16,11 @@ struct ParseOptions {
   bool json = false;
 };
 
-std::vector<ChatEvent> Events(const std::vector<int32_t>& tokens, const HarmonyIds& ids,
-                              const Tokenizer& tokenizer) {
-  using Start = HarmonyParser::Start;
-  const bool brings_start = !tokens.empty() && tokens[0] == ids.start;
-  HarmonyParser parser(ids, tokenizer, {},
-                       brings_start ? Start::kBetweenMessages : Start::kAssistantHeader);
+std::vector<ChatEvent> Events(const std::vector<int32_t>& tokens, const ChatFormat& format) {
+  const auto parser = format.NewParser({});
   std::vector<ChatEvent> events;
-  for (const int32_t token : tokens) parser.Push(token, events);
-  parser.Finish(events);
+  for (const int32_t token : tokens) parser->Push(token, events);
+  parser->Finish(events);
   return events;
 }
 
@@ -56,11 +51,11 @@ void PrintMessages(const std::vector<ChatEvent>& events) {
 
 Result<int> RunParse(const ParseOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
-  ROSE_ASSIGN_OR_RETURN(const HarmonyIds ids, FindHarmonyIds(*tokenizer));
+  ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatFormat> format, CreateChatFormatFor(*tokenizer));
   const auto parse = [&](std::string_view json) -> Result<std::vector<ChatEvent>> {
     ROSE_ASSIGN_OR_RETURN(const JsonValue value, ParseJson(json));
     ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, TokenIdsFromJson(value));
-    return Events(tokens, ids, *tokenizer);
+    return Events(tokens, *format);
   };
   if (options.json) {
     return AnswerJsonLines([&](std::string_view line) -> Result<std::string> {

@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "api/chat_completions.h"
-#include "chat/harmony.h"
 #include "chat/harmony_json.h"
 #include "commands.h"
 #include "grammar/compiler.h"
@@ -26,8 +25,8 @@ std::string Rendered(const std::vector<int32_t>& ids, const Tokenizer& tokenizer
   return out + "}";
 }
 
-Result<std::string> RenderMessages(std::string_view line, const HarmonyIds& ids,
-                                   const Tokenizer& tokenizer) {
+Result<std::string> RenderMessages(std::string_view line, const Tokenizer& tokenizer) {
+  ROSE_ASSIGN_OR_RETURN(const HarmonyIds ids, FindHarmonyIds(tokenizer));
   ROSE_ASSIGN_OR_RETURN(const JsonValue json, ParseJson(line));
   ROSE_ASSIGN_OR_RETURN(const HarmonyRendering job, HarmonyRenderingFromJson(json));
   ROSE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
@@ -89,11 +88,10 @@ class RequestRenderer {
 
 Result<int> RunRender(const RenderOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
-  ROSE_ASSIGN_OR_RETURN(const HarmonyIds ids, FindHarmonyIds(*tokenizer));
-  ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatFormat> format, CreateHarmony(*tokenizer));
+  ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatFormat> format, CreateChatFormatFor(*tokenizer));
   RequestRenderer requests(ContextOf(options, *format, *tokenizer), *tokenizer);
   return AnswerJsonLines([&](std::string_view line) {
-    return options.messages ? RenderMessages(line, ids, *tokenizer) : requests.Render(line);
+    return options.messages ? RenderMessages(line, *tokenizer) : requests.Render(line);
   });
 }
 

@@ -47,18 +47,31 @@ void ChatChoice::Push(const TokenEvent& event, std::vector<ChoiceDelta>& deltas)
 }
 
 void ChatChoice::PushToken(const SampledToken& token) {
-  const Field before = open_;
   std::vector<ChatEvent> events;
   parser_->Push(token.id, events);
-  // A token belongs to a body if the message was open before it and is open after.
-  const bool closes = std::any_of(events.begin(), events.end(), [](const ChatEvent& event) {
-    return event.kind == ChatEvent::Kind::kEnd;
-  });
-  if (before == Field::kReasoning && !closes) ++reasoning_tokens_;
-  if (before == Field::kContent && !closes && call_.request.sampling.logprobs >= 0)
+  const Field field = FieldOf(events);
+  if (field == Field::kReasoning) ++reasoning_tokens_;
+  if (field == Field::kContent && call_.request.sampling.logprobs >= 0)
     held_logprobs_.push_back(
         {content_bytes_, LogprobJson(token, *context_.tokenizer, call_.tokens_as_ids)});
   Apply(events);
+}
+
+// Of what the token belongs to whose events these are. That is a body if the message was open
+// before it and is open after, or if the token itself is the first of its text: not every format
+// opens a message with a marker.
+ChatChoice::Field ChatChoice::FieldOf(const std::vector<ChatEvent>& events) const {
+  Field field = open_;
+  bool has_text = true;
+  for (const ChatEvent& event : events) {
+    if (event.kind == ChatEvent::Kind::kEnd) field = Field::kNone;
+    if (event.kind == ChatEvent::Kind::kBegin) {
+      field = TargetField(event.target);
+      has_text = false;
+    }
+    if (event.kind == ChatEvent::Kind::kText) has_text = true;
+  }
+  return has_text ? field : Field::kNone;
 }
 
 void ChatChoice::Apply(const std::vector<ChatEvent>& events) {
@@ -81,26 +94,25 @@ void ChatChoice::Apply(const std::vector<ChatEvent>& events) {
   }
 }
 
-void ChatChoice::Begin(const ChatEvent& event) {
-  using Target = ChatEvent::Target;
-  Target target = event.target;
-  ++message_;
-  // A call that nobody asked for is a thought: to be seen, not to be acted on.
-  if (target == Target::kToolCall && !call_.calls_allowed) target = Target::kReasoning;
+ChatChoice::Field ChatChoice::TargetField(ChatEvent::Target target) const {
   switch (target) {
-    case Target::kHidden:
-      open_ = Field::kNone;
-      return;
-    case Target::kReasoning:
-      open_ = Field::kReasoning;
-      return;
-    case Target::kContent:
-      open_ = Field::kContent;
-      return;
-    case Target::kToolCall:
-      break;
+    case ChatEvent::Target::kHidden:
+      return Field::kNone;
+    case ChatEvent::Target::kReasoning:
+      return Field::kReasoning;
+    case ChatEvent::Target::kContent:
+      return Field::kContent;
+    case ChatEvent::Target::kToolCall:
+      // A call that nobody asked for is a thought: to be seen, not to be acted on.
+      return call_.calls_allowed ? Field::kCall : Field::kReasoning;
   }
-  open_ = Field::kCall;
+  ROSE_CHECK(false, "target ", static_cast<int>(target));
+}
+
+void ChatChoice::Begin(const ChatEvent& event) {
+  ++message_;
+  open_ = TargetField(event.target);
+  if (open_ != Field::kCall) return;
   arguments_seen_ = false;
   Add({.kind = ChoiceDelta::Kind::kCallOpened,
        .text = event.tool_name,
@@ -187,10 +199,11 @@ void ChatChoice::End(const TokenEvent& event) {
   if (ended_) return;
   const bool stopped = event.finish == FinishReason::kStop;
   std::string stop_reason = "null";
-  // The format's end of an answer goes without saying; a call's marker and the request's own ids do
-  // not.
+  // The format's end of an answer goes without saying; a marker that ends calls and the request's
+  // own ids do not.
+  const std::vector<int32_t>& ends = context_.format->stop_ids();
   if (stopped && event.stop_id &&
-      (calls_ > 0 || !Contains(context_.format->stop_ids(), *event.stop_id)))
+      (!Contains(ends, *event.stop_id) || (calls_ > 0 && *event.stop_id != ends.front())))
     stop_reason = std::to_string(*event.stop_id);
   Stop(!stopped ? "length" : calls_ > 0 ? AfterCall() : "stop", stop_reason);
 }

@@ -59,6 +59,8 @@ class ChatChoice {
   enum class Field { kNone, kReasoning, kContent, kCall };
 
   void PushToken(const SampledToken& token);
+  Field FieldOf(const std::vector<ChatEvent>& events) const;
+  Field TargetField(ChatEvent::Target target) const;
   void Apply(const std::vector<ChatEvent>& events);
   void Begin(const ChatEvent& event);
   void Say(std::string text);

@@ -80,7 +80,8 @@ class RequestParser {
     call_.call_required = tools.call_required;
     call_.only_call = std::move(tools.only_call);
     call_.callable = std::move(tools.callable);
-    call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
+    // Some formats write several calls in one answer.
+    call_.only_one_call = !fields_.Bool("parallel_tool_calls", true) || !call_.only_call.empty();
     chat.response_format = ReadResponseFormat(fields_, "response_format", error_);
     call_.form = FormOf(chat.response_format, "response_format");
     ReadForm(fields_, call_.form);
@@ -93,13 +94,16 @@ class RequestParser {
   // The effort may also come the way templates take it, and so do the tools that the model knows.
   void ReadTemplateFields() {
     const std::string effort = fields_.String("reasoning_effort");
-    if (!effort.empty()) SetEffort(fields_, "reasoning_effort", effort, call_.chat);
+    if (!effort.empty()) SetEffort(fields_, context_, "reasoning_effort", effort, call_.chat);
     const JsonValue* arguments = fields_.Get("chat_template_kwargs");
     if (!arguments) return;
     FieldReader inner = fields_.Inner(*arguments, "chat_template_kwargs");
     const std::string word = inner.String("reasoning_effort");
     if (!word.empty() && effort.empty())
-      SetEffort(fields_, inner.PathOf("reasoning_effort"), word, call_.chat);
+      SetEffort(fields_, context_, inner.PathOf("reasoning_effort"), word, call_.chat);
+    // A template's word: one that has no use for it pays no attention.
+    if (!inner.Bool("enable_thinking", true) && context_.format->may_skip_thoughts())
+      call_.chat.effort = ReasoningEffort::kNone;
     const auto* builtin = inner.Array("builtin_tools");
     for (size_t i = 0; builtin && i < builtin->size(); ++i) {
       const std::string* name = (*builtin)[i].string();

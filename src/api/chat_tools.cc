@@ -10,7 +10,8 @@ constexpr size_t kMaxTools = 1024;
 constexpr size_t kMaxName = 256;
 constexpr std::string_view kLeftOut = "web_search";  // and "web_search_preview", and dated ones
 
-// Harmony's headers end a name at a blank or a '<', so the model could never call such a function.
+// A format's headers may end a name at a blank or a '<' (Harmony's do), so the model could never
+// call such a function.
 bool IsCallable(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName &&
          std::all_of(name.begin(), name.end(),

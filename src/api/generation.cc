@@ -163,14 +163,20 @@ void ReadStream(FieldReader& fields, Generation& out) {
   out.continuous_usage = options.Bool("continuous_usage_stats", false);
 }
 
-void SetEffort(FieldReader& fields, const std::string& path, std::string_view effort,
-               ChatRequest& out) {
+void SetEffort(FieldReader& fields, const ApiContext& context, const std::string& path,
+               std::string_view effort, ChatRequest& out) {
+  const bool may_be_none = context.format->may_skip_thoughts();
   if (effort == "low") {
     out.effort = ReasoningEffort::kLow;
+  } else if (effort == "medium") {
+    out.effort = ReasoningEffort::kMedium;
   } else if (effort == "high") {
     out.effort = ReasoningEffort::kHigh;
-  } else if (effort != "medium") {
-    fields.FailAt(path, StrCat("must be \"low\", \"medium\" or \"high\", not \"", effort, "\""));
+  } else if (may_be_none && (effort == "none" || effort == "minimal")) {
+    out.effort = ReasoningEffort::kNone;
+  } else {
+    fields.FailAt(path, StrCat("must be ", may_be_none ? "\"none\", \"minimal\", " : "",
+                               "\"low\", \"medium\" or \"high\", not \"", effort, "\""));
   }
 }
 

@@ -43,7 +43,7 @@ struct Generation {
   bool call_required = false;         // tool_choice "required"
   std::string only_call;              // the function that tool_choice names; empty = none
   std::vector<std::string> callable;  // functions that may be called; empty = all
-  bool only_one_call = false;         // parallel_tool_calls: false
+  bool only_one_call = false;         // parallel_tool_calls: false, or tool_choice names a function
   bool include_stop = false;          // the answer shows the stop string that ended it
   std::vector<std::string> stop;      // stop strings, none empty
   std::optional<AnswerForm> form;
@@ -79,9 +79,10 @@ void ReadStops(FieldReader& fields, const ApiContext& context, std::string_view 
                Generation& out);
 // `stream`, and `stream_options` for it.
 void ReadStream(FieldReader& fields, Generation& out);
-// A word for the reasoning effort that was given as field `path`.
-void SetEffort(FieldReader& fields, const std::string& path, std::string_view effort,
-               ChatRequest& out);
+// A word for the reasoning effort that was given as field `path`. "none" and "minimal" are for
+// formats that can leave thoughts out.
+void SetEffort(FieldReader& fields, const ApiContext& context, const std::string& path,
+               std::string_view effort, ChatRequest& out);
 // The day that the system message names.
 std::string DateOf(const ApiContext& context, int64_t now);
 

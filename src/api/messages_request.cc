@@ -162,6 +162,9 @@ class Translator {
         effort = budget < 2048 ? "low" : budget < 16384 ? "medium" : "high";
       } else if (type == "disabled") {
         effort = "low";
+        // For models that need not think at all.
+        chat_.emplace_back("chat_template_kwargs",
+                           JsonValue(Object{{"enable_thinking", JsonValue(false)}}));
       } else if (type != "adaptive") {
         thinking.Fail("type", "must be \"enabled\", \"disabled\" or \"adaptive\"");
       }

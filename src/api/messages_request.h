@@ -20,7 +20,7 @@ struct TranslatedMessages {
 //
 //   thinking                            effort                                       shown
 //   absent                              the default                                  no
-//   {"type": "disabled"}                low                                          no
+//   {"type": "disabled"}                low, or none where the model can             no
 //   {"type": "enabled", budget_tokens}  low below 2048, medium below 16384, else high  yes
 //   {"type": "adaptive"}                the default                                  yes
 //

@@ -80,13 +80,17 @@ class Compiling {
     return context_.grammars->Compile(source, deadline_);
   }
 
+  GrammarSource ArgumentsSource(GrammarSource schema) const {
+    return context_.format->ArgumentsSource(std::move(schema));
+  }
+
   // For a tool that must be called: the schema if it will do, else any object, else any text.
   std::shared_ptr<const Grammar> CompileForced(const ToolSpec& tool) {
     if (tool.parameters) {
-      auto grammar = TryCompile({Kind::kJsonSchema, WriteJson(*tool.parameters)});
+      auto grammar = TryCompile(ArgumentsSource({Kind::kJsonSchema, WriteJson(*tool.parameters)}));
       if (grammar.ok()) return std::move(grammar).value();
     }
-    auto object = TryCompile(JsonObjectSource());
+    auto object = TryCompile(ArgumentsSource(JsonObjectSource()));
     return object.ok() ? std::move(object).value() : nullptr;
   }
 
@@ -131,6 +135,7 @@ void Constrain(FieldReader& fields, const ApiContext& context, Generation& out) 
   Compiling compiling(fields, context);
   auto rules = std::make_shared<OutputRules>();
   rules->thinking_budget = out.thinking_budget;
+  rules->may_think = out.chat.effort != ReasoningEffort::kNone;
   bool constrained = forced || out.form || out.thinking_budget >= 0 || !out.callable.empty();
   if (!out.calls_allowed) rules->calls = OutputRules::Calls::kForbidden;
   if (forced) rules->calls = OutputRules::Calls::kRequired;
@@ -144,8 +149,9 @@ void Constrain(FieldReader& fields, const ApiContext& context, Generation& out) 
     if (tool.strict) {
       constrained = true;
       rule.arguments = compiling.Compile(
-          tool.parameters ? GrammarSource{Kind::kJsonSchema, WriteJson(*tool.parameters)}
-                          : JsonObjectSource(),
+          compiling.ArgumentsSource(
+              tool.parameters ? GrammarSource{Kind::kJsonSchema, WriteJson(*tool.parameters)}
+                              : JsonObjectSource()),
           tool.field);
     } else if (forced) {
       rule.arguments = compiling.CompileForced(tool);

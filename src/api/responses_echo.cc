@@ -3,7 +3,6 @@
 #include "api/chat_tools.h"
 #include "api/field_reader.h"
 #include "api/json_writer.h"
-#include "chat/harmony_text.h"
 
 namespace rose {
 namespace {
@@ -23,7 +22,7 @@ class Echo {
     Count("max_output_tokens");
     Count("max_tool_calls");
     Metadata();
-    json_.Key("parallel_tool_calls").Bool(!call_.only_one_call);
+    json_.Key("parallel_tool_calls").Bool(fields_.Bool("parallel_tool_calls", true));
     Text("previous_response_id");
     json_.Key("prompt").Null();
     Reasoning();

@@ -69,6 +69,28 @@ std::string ItemJson(const JsonValue& item, const std::string& id) {
   return out;
 }
 
+// Where in a turn of the assistant a message begins or ends: thoughts, text, calls.
+enum class Stage { kThoughts, kText, kCalls };
+
+Stage FirstStage(const ChatMessage& message) {
+  if (!message.reasoning.empty()) return Stage::kThoughts;
+  return message.has_content ? Stage::kText : Stage::kCalls;
+}
+
+Stage LastStage(const ChatMessage& message) {
+  if (!message.tool_calls.empty()) return Stage::kCalls;
+  return message.has_content ? Stage::kText : Stage::kThoughts;
+}
+
+bool MayJoin(const ChatMessage& turn, const ChatMessage& next) {
+  if (turn.role != Role::kAssistant || next.role != Role::kAssistant) return false;
+  // An empty text is one of its own, which is lost beside others.
+  for (const ChatMessage* message : {&turn, &next})
+    if (message->has_content && message->content.empty()) return false;
+  const Stage last = LastStage(turn), first = FirstStage(next);
+  return last < first || (last == first && last == Stage::kCalls);
+}
+
 class InputReader {
  public:
   InputReader(const ApiContext& context, ResponsesInput& out, bool keep_items,
@@ -194,6 +216,25 @@ class InputReader {
 };
 
 }  // namespace
+
+std::vector<ChatMessage> JoinTurns(std::span<const ChatMessage> messages) {
+  std::vector<ChatMessage> out;
+  for (const ChatMessage& message : messages) {
+    if (out.empty() || !MayJoin(out.back(), message)) {
+      out.push_back(message);
+      continue;
+    }
+    ChatMessage& turn = out.back();
+    if (message.has_content) {
+      turn.has_content = true;
+      turn.content = message.content;
+      turn.is_preamble = message.is_preamble;
+    }
+    turn.tool_calls.insert(turn.tool_calls.end(), message.tool_calls.begin(),
+                           message.tool_calls.end());
+  }
+  return out;
+}
 
 ResponsesInput ReadResponsesInput(const JsonValue& body, const ApiContext& context,
                                   std::vector<ChatMessage> before, bool keep_items,

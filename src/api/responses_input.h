@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,9 @@ struct ResponsesInput {
 ResponsesInput ReadResponsesInput(const JsonValue& body, const ApiContext& context,
                                   std::vector<ChatMessage> before, bool keep_items,
                                   std::optional<ApiError>& error);
+
+// What the assistant said in one go, thoughts, text and calls, as one message, where items hold it
+// in pieces: not every format can say them apart.
+std::vector<ChatMessage> JoinTurns(std::span<const ChatMessage> messages);
 
 }  // namespace rose

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "api/chat_tools.h"
@@ -149,7 +150,7 @@ class ResponsesParser {
     call_.only_call = std::move(tools.only_call);
     call_.callable = std::move(tools.callable);
     call_.namespaced = std::move(tools.namespaced);
-    call_.only_one_call = !fields_.Bool("parallel_tool_calls", true);
+    call_.only_one_call = !fields_.Bool("parallel_tool_calls", true) || !call_.only_call.empty();
     if (const JsonValue* text = fields_.Get("text")) {
       FieldReader inner(*text, "text", error_);
       inner.RefuseOthers({"format", "verbosity"});
@@ -161,7 +162,7 @@ class ResponsesParser {
       FieldReader inner(*reasoning, "reasoning", error_);
       inner.RefuseOthers({"effort", "summary", "generate_summary"});
       const std::string effort = inner.String("effort");
-      if (!effort.empty()) SetEffort(fields_, "reasoning.effort", effort, chat);
+      if (!effort.empty()) SetEffort(fields_, context_, "reasoning.effort", effort, chat);
     }
     chat.date = DateOf(context_, now);
   }
@@ -185,12 +186,18 @@ class ResponsesParser {
     const std::string truncation = fields_.String("truncation", "disabled");
     if (truncation != "disabled" && truncation != "auto")
       return fields_.Fail("truncation", "must be \"disabled\" or \"auto\"");
-    std::vector<ChatMessage>& messages = call_.chat.messages;
-    if (!instructions_.empty())
-      messages.push_back({.role = Role::kDeveloper, .content = instructions_});
-    messages.insert(messages.end(), call_.conversation.begin(), call_.conversation.end());
+    SetMessages(call_.conversation);
     if (truncation == "auto") Truncate();
     ReadPromptAndLimits(fields_, context_, "max_output_tokens", "input", call_);
+  }
+
+  // The instructions and some of the conversation.
+  void SetMessages(std::span<const ChatMessage> conversation) {
+    std::vector<ChatMessage>& messages = call_.chat.messages;
+    messages.clear();
+    if (!instructions_.empty())
+      messages.push_back({.role = Role::kDeveloper, .content = instructions_});
+    for (ChatMessage& turn : JoinTurns(conversation)) messages.push_back(std::move(turn));
   }
 
   // Leaves out as many of the oldest messages as it takes to fit, the last one never.
@@ -202,11 +209,7 @@ class ResponsesParser {
       return !prompt.ok() || static_cast<int64_t>(prompt->size()) <= room;
     };
     const auto keep_last = [&](size_t count) {
-      const size_t first = instructions_.empty() ? 0 : 1;
-      call_.chat.messages.resize(first);
-      call_.chat.messages.insert(call_.chat.messages.end(),
-                                 call_.conversation.end() - static_cast<int64_t>(count),
-                                 call_.conversation.end());
+      SetMessages(std::span(call_.conversation).last(count));
     };
     if (fits() || call_.conversation.empty()) return;
     size_t low = 1, high = call_.conversation.size();  // `high` messages are too many

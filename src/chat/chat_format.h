@@ -1,5 +1,6 @@
 // ChatFormat: messages to prompt tokens, and sampled tokens back to messages. One file for each
-// format, Harmony first. Nothing below this line of the house knows a format's token ids.
+// format. Nothing below this line of the house knows a format's token ids, nothing above it a
+// format's name.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,9 @@ struct ResponseFormat {
   std::string schema_json;  // compact, key order kept
 };
 
-enum class ReasoningEffort { kLow, kMedium, kHigh };
+// kNone: no thoughts, for formats that can leave them out (ChatFormat::may_skip_thoughts).
+enum class ReasoningEffort { kNone, kLow, kMedium, kHigh };
+std::string_view EffortName(ReasoningEffort effort);  // "low"
 
 struct ChatRequest {
   std::vector<ChatMessage> messages;
@@ -77,12 +80,13 @@ struct OutputRules {
   };
   struct Tool {
     std::string name;
-    std::shared_ptr<const Grammar> arguments;  // null = any text
+    std::shared_ptr<const Grammar> arguments;  // of ChatFormat::ArgumentsSource; null = any text
   };
   std::shared_ptr<const Grammar> content;  // of the final message; null = any text
   Calls calls = Calls::kFree;
   std::vector<Tool> tools;
   int64_t thinking_budget = -1;  // tokens of thoughts, then they end; -1 = as many as it likes
+  bool may_think = true;         // false: the prompt was rendered with ReasoningEffort::kNone
 };
 
 // What a token stream says, piece by piece. Text is valid UTF-8.
@@ -120,22 +124,34 @@ class ChatFormat {
 
   // The prompt, up to where the assistant's answer begins.
   virtual Result<std::vector<int32_t>> Render(const ChatRequest& request) const = 0;
-  // Sampling stops at any of these.
+  // Whether ReasoningEffort::kNone can be had; elsewhere it is the least there is.
+  virtual bool may_skip_thoughts() const = 0;
+  // Sampling stops at any of these; the first is how an answer ends.
   virtual const std::vector<int32_t>& stop_ids() const = 0;
   // A parser that starts where Render ends, inside a text if that was left open. `tools` are those
   // that were rendered: a call is known by its recipient, and a declared name may lack the format's
   // prefix. Lives no longer than the format.
   virtual std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools,
                                                 bool continue_final = false) const = 0;
+  // What the grammar of a call's arguments is compiled from: `schema` with what the format writes
+  // around them.
+  virtual GrammarSource ArgumentsSource(GrammarSource schema) const = 0;
   // Masks what breaks the rules, for one answer that starts where Render ends. Headers outside the
   // format's usual forms are masked too. Lives no longer than the format.
   virtual std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const = 0;
 };
 
+// What the API promises of a function's name: letters, digits, '_' and '-'.
+bool IsFunctionName(std::string_view name);
+// kInvalidArgument unless the last message can be left open (ChatRequest::continue_final).
+Status CheckContinued(const ChatRequest& request);
+
 // By name ("harmony", chat/registry.cc). The tokenizer must have the format's special tokens, and
 // must outlive the result.
 Result<std::unique_ptr<ChatFormat>> CreateChatFormat(std::string_view name,
                                                      const Tokenizer& tokenizer);
+// The first format whose special tokens the tokenizer has, where there is no model to ask.
+Result<std::unique_ptr<ChatFormat>> CreateChatFormatFor(const Tokenizer& tokenizer);
 // The format a model speaks, by its architecture ("GptOssForCausalLM" -> "harmony").
 Result<std::string> ChatFormatOf(std::string_view architecture);
 

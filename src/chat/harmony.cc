@@ -23,7 +23,9 @@ HarmonyMessage SystemMessage(const ChatRequest& request) {
   system.identity = kIdentity;
   system.knowledge_cutoff = kKnowledgeCutoff;
   if (!request.date.empty()) system.date = request.date;
-  system.effort = request.effort;
+  // It always thinks.
+  const bool none = request.effort == ReasoningEffort::kNone;
+  system.effort = none ? ReasoningEffort::kLow : request.effort;
   for (const std::string& name : request.builtin_tools) {
     auto tool = BuiltinTool(name);
     if (!tool) continue;
@@ -97,15 +99,6 @@ void AddTurn(const ChatMessage& message, std::vector<HarmonyMessage>& out) {
   }
 }
 
-Status CheckContinued(const ChatRequest& request) {
-  const ChatMessage* last = request.messages.empty() ? nullptr : &request.messages.back();
-  const bool says_something = last && last->role == Role::kAssistant && last->has_content &&
-                              (!last->content.empty() || last->reasoning.empty());
-  if (says_something && last->tool_calls.empty()) return Status();
-  return InvalidArgument(
-      "To be continued, the last message must be a text of the assistant without tool calls.");
-}
-
 class Harmony : public ChatFormat {
  public:
   Harmony(const HarmonyIds& ids, const Tokenizer& tokenizer)
@@ -122,6 +115,7 @@ class Harmony : public ChatFormat {
     }
     return RenderHarmony(HarmonyConversation(request), options, ids_, tokenizer_);
   }
+  bool may_skip_thoughts() const override { return false; }
   const std::vector<int32_t>& stop_ids() const override { return stop_ids_; }
   std::unique_ptr<ChatParser> NewParser(std::span<const ToolSpec> tools,
                                         bool continue_final) const override {
@@ -129,11 +123,13 @@ class Harmony : public ChatFormat {
     return std::make_unique<HarmonyParser>(
         ids_, tokenizer_, tools, continue_final ? Start::kFinalBody : Start::kAssistantHeader);
   }
+  // A call's message holds its arguments and nothing else.
+  GrammarSource ArgumentsSource(GrammarSource schema) const override { return schema; }
   std::unique_ptr<TokenConstraint> NewConstraint(const OutputRules& rules) const override {
     std::call_once(text_made_, [this] {
       text_ = std::make_shared<const std::vector<uint32_t>>(TextTokens(tokenizer_));
     });
-    return std::make_unique<HarmonyConstraint>(ids_, tokenizer_, text_, rules);
+    return std::make_unique<AnswerConstraint>(HarmonyPlan(ids_, tokenizer_, rules), text_);
   }
 
  private:

@@ -14,13 +14,6 @@ constexpr size_t kMaxHeldBytes = 4096;  // of text between messages
 using Kind = ChatEvent::Kind;
 using Target = ChatEvent::Target;
 
-// What the API promises of a function's name.
-bool IsFunctionName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return c < 0x80 && (std::isalnum(c) || c == '_' || c == '-');
-  });
-}
-
 bool IsAnalysis(std::string_view channel) {
   constexpr std::string_view kAnalysis = "analysis";
   return channel.size() >= kAnalysis.size() &&

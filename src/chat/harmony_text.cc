@@ -88,18 +88,6 @@ std::string_view RoleName(Role role) {
   ROSE_CHECK(false, "role ", static_cast<int>(role));
 }
 
-std::string_view EffortName(ReasoningEffort effort) {
-  switch (effort) {
-    case ReasoningEffort::kLow:
-      return "low";
-    case ReasoningEffort::kMedium:
-      return "medium";
-    case ReasoningEffort::kHigh:
-      return "high";
-  }
-  ROSE_CHECK(false, "effort ", static_cast<int>(effort));
-}
-
 Result<std::string> SystemText(const HarmonySystem& system, bool has_functions) {
   std::vector<std::string> sections, lines;
   if (system.identity) lines.push_back(*system.identity);

@@ -9,8 +9,7 @@
 
 namespace rose {
 
-std::string_view RoleName(Role role);                 // "assistant"
-std::string_view EffortName(ReasoningEffort effort);  // "low"
+std::string_view RoleName(Role role);  // "assistant"
 
 // `has_functions`: some developer message of the conversation declares functions, which the list of
 // channels then mentions.

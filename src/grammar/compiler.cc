@@ -13,7 +13,10 @@ namespace {
 constexpr int64_t kMaxSourceBytes = 256 << 10;
 
 std::string KeyOf(const GrammarSource& source) {
-  return std::to_string(static_cast<int>(source.kind)) + source.text;
+  std::string key = std::to_string(static_cast<int>(source.kind));
+  for (const std::string* part : {&source.before, &source.after})
+    key += StrCat(part->size(), ":", *part);
+  return key + source.text;
 }
 
 // The checks that cost little come first, on the caller's thread.
@@ -23,7 +26,7 @@ Result<GrammarSource> Prepare(const GrammarSource& source) {
                            kMaxSourceBytes, " are taken");
   if (source.kind != GrammarSource::Kind::kJsonSchema) return source;
   ROSE_ASSIGN_OR_RETURN(std::string schema, PrepareJsonSchema(source.text));
-  return GrammarSource{source.kind, std::move(schema)};
+  return GrammarSource{source.kind, std::move(schema), source.before, source.after};
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ struct GrammarSource {
   };
   Kind kind = Kind::kJsonSchema;
   std::string text;
+  // kJsonSchema: fixed texts that stand before and after the value.
+  std::string before, after;
 
   bool operator==(const GrammarSource&) const = default;
 };

@@ -11,6 +11,7 @@ extern "C" int64_t rose_llg_held_bytes(void);
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "grammar/library_reason.h"
 
 namespace rose {
@@ -145,10 +146,27 @@ Status TryOut(const Grammar& grammar) {
   return Status();
 }
 
+// A schema with fixed texts around its value, as a grammar of the library that holds it.
+GrammarSource WithTextAround(const GrammarSource& source) {
+  if (source.before.empty() && source.after.empty()) return source;
+  GrammarSource lark{GrammarSource::Kind::kLark, "start:"};
+  const auto add_text = [&](const std::string& text) {
+    if (text.empty()) return;
+    lark.text += ' ';
+    AppendJsonString(lark.text, text);
+  };
+  add_text(source.before);
+  lark.text += " value";
+  add_text(source.after);
+  lark.text += "\nvalue: %json " + source.text + "\n";
+  return lark;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Grammar>> CompileGrammar(
-    const GrammarSource& source, std::shared_ptr<const GrammarVocabulary> vocabulary) {
+    const GrammarSource& given, std::shared_ptr<const GrammarVocabulary> vocabulary) {
+  const GrammarSource source = WithTextAround(given);
   if (source.text.find('\0') != std::string::npos)
     return InvalidArgument("a grammar must not hold a NUL character");
   LlgConstraintInit init = {};

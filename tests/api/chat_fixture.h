@@ -1,34 +1,38 @@
-// A server's context over the byte tokenizer, and answers made from text with markers.
+// A server's context over a format's tokenizer, by default Harmony's of bytes, and answers made
+// from text with markers.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "api/chat_completions.h"
 #include "base/json.h"
-#include "chat/byte_tokenizer.h"
-#include "chat/harmony.h"
+#include "chat/dialects.h"
 #include "grammar/compiler.h"
 
 namespace rose {
 
 class ChatFixture {
  public:
-  ChatFixture() : format_(CreateHarmony(tokenizer_).value()) {
+  explicit ChatFixture(const Dialect& dialect = HarmonyDialect())
+      : dialect_(dialect), tokenizer_(dialect.tokenizer), format_(dialect.Format()) {
     context_.models = {"rosebud", "alias"};
     context_.format = format_.get();
     context_.tokenizer = &tokenizer_;
-    context_.grammars = Grammars();
+    context_.grammars = Grammars(dialect);
     context_.max_context = 100000;
     context_.vocab = tokenizer_.vocab();
     context_.fixed_date = "2026-05-05";
     context_.new_id = [this] { return "id" + std::to_string(next_id_++); };
   }
 
+  const Dialect& dialect() const { return dialect_; }
   ApiContext& context() { return context_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
@@ -119,17 +123,19 @@ class ChatFixture {
   }
 
  private:
-  // One for all tests of a process; null in a build without grammars.
-  static GrammarCompiler* Grammars() {
-    static const ByteTokenizer tokenizer;
-    static const std::unique_ptr<GrammarCompiler> compiler =
-        HasGrammars()
-            ? GrammarCompiler::Create(tokenizer, {.deadline = std::chrono::minutes(1)}).value()
-            : nullptr;
+  // One of each format for all tests of a process; null in a build without grammars.
+  static GrammarCompiler* Grammars(const Dialect& dialect) {
+    if (!HasGrammars()) return nullptr;
+    static std::map<std::string, std::unique_ptr<GrammarCompiler>> compilers;
+    std::unique_ptr<GrammarCompiler>& compiler = compilers[dialect.name];
+    if (!compiler)
+      compiler =
+          GrammarCompiler::Create(dialect.tokenizer, {.deadline = std::chrono::minutes(1)}).value();
     return compiler.get();
   }
 
-  ByteTokenizer tokenizer_;
+  const Dialect& dialect_;
+  const Tokenizer& tokenizer_;
   std::unique_ptr<ChatFormat> format_;
   ApiContext context_;
   int next_id_ = 1;

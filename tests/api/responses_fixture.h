@@ -16,8 +16,9 @@ namespace rose {
 
 class ResponsesFixture : public ChatFixture {
  public:
-  explicit ResponsesFixture(const ResponseStoreLimits& limits = {})
-      : store(limits, [this] { return now; }) {
+  explicit ResponsesFixture(const ResponseStoreLimits& limits = {},
+                            const Dialect& dialect = HarmonyDialect())
+      : ChatFixture(dialect), store(limits, [this] { return now; }) {
     context().responses = &store;
   }
 

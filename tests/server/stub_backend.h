@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/byte_tokenizer.h"
+#include "chat/dialects.h"
 #include "engine/stub_executor.h"
 #include "server/api_service.h"
 #include "server/http_client.h"
@@ -34,8 +34,8 @@ struct StubBackend {
   using Answer = std::function<std::string(const std::string& prompt)>;
 
   explicit StubBackend(Answer answer, double tokens_per_second = 0, EngineConfig config = {},
-                       HttpServerConfig http = {})
-      : format(CreateChatFormat("harmony", tokenizer).value()) {
+                       HttpServerConfig http = {}, const Dialect& dialect = HarmonyDialect())
+      : tokenizer(dialect.tokenizer), format(dialect.Format()) {
     StubOptions options;
     // Asked anew for every token: remembered.
     options.answer = [this, answer](std::span<const int32_t> prompt) {
@@ -46,12 +46,12 @@ struct StubBackend {
       }
       return ids;
     };
-    options.end_id = 200002;
+    options.end_id = format->stop_ids()[0];
     options.tokens_per_second = tokens_per_second;
     Start(CreateStubExecutor(std::move(options)), config, std::move(http));
   }
   explicit StubBackend(std::unique_ptr<Executor> executor)
-      : format(CreateChatFormat("harmony", tokenizer).value()) {
+      : tokenizer(HarmonyDialect().tokenizer), format(HarmonyDialect().Format()) {
     Start(std::move(executor), {}, {});
   }
   ~StubBackend() {
@@ -99,7 +99,7 @@ struct StubBackend {
         "the engine is not idle");
   }
 
-  ByteTokenizer tokenizer;
+  const Tokenizer& tokenizer;
   std::map<std::vector<int32_t>, std::vector<int32_t>> answers;  // by prompt, the engine's thread
   std::unique_ptr<ChatFormat> format;
   std::mutex mutex;
