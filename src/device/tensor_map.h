@@ -9,13 +9,14 @@
 
 namespace rose {
 
-// A matrix of bf16 in global memory, and the box of it that one copy takes.
+// A matrix in global memory, and the box of it that one copy takes: 128 bytes of `box_rows` rows.
 struct MatrixBox {
-  const Bf16* data = nullptr;  // aligned to 16 bytes
+  const void* data = nullptr;  // aligned to 16 bytes
+  DType dtype = DType::kBf16;  // kBf16 or kE4m3
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t row_stride = 0;  // elements; a multiple of 8
-  int box_rows = 0;        // at most 256; its columns are 64, 128 bytes
+  int64_t row_stride = 0;  // elements; a multiple of 16 bytes
+  int box_rows = 0;        // at most 256
 };
 
 // For boxes that land with the 128-byte swizzle. Throws if the driver refuses.

@@ -9,6 +9,9 @@
 //   each
 //     chunk's sum times its block's scale before it is added.
 // Same input, same bits.
+//
+// The kernels are launched as dependent (device/launch.h): weight, bias and scales must not be
+// written by the kernels right ahead in the stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,18 +38,21 @@ struct GemmParams {
 // Takes the kernel that is fastest for these sizes. x and weight are aligned to 16 bytes.
 void LaunchGemmBf16(const GemmParams& params, cudaStream_t stream);
 
-// out = x . weight^T + bias with E4M3 weights and one f32 scale for each 128 x 128 of them.
+// out = x . weight^T + bias with E4M3 weights (0x7f and 0xff, its NaN, are none) and f32 scales of
+// blocks.
 struct GemmFp8BlockParams {
   const Bf16* x = nullptr;        // [tokens, k], row stride x_stride
   const E4m3* weight = nullptr;   // [n, k], dense
-  const float* scales = nullptr;  // [ceil(n/128), ceil(k/128)], dense
+  const float* scales = nullptr;  // [ScaleRows(n), ceil(k/128)], dense; see WeightFormat
   const Bf16* bias = nullptr;     // [n], or nullptr for none
   void* out = nullptr;            // [tokens, n], dense, of out_type; overlaps nothing
   DType out_type = DType::kBf16;  // kBf16 or kF32
   int64_t x_stride = 0;           // elements; a multiple of 8
   int64_t tokens = 0;             // may be 0
   int64_t n = 0;
-  int64_t k = 0;  // a multiple of 16
+  int64_t k = 0;         // a multiple of 16
+  int block_rows = 128;  // these two as WeightFormat has them
+  int woven = 1;
 };
 
 void LaunchGemmFp8Block(const GemmFp8BlockParams& params, cudaStream_t stream);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/check.h"
+#include "device/tensor_map.h"
 #include "kernels/gemm/gemm.h"
 
 namespace rose {
@@ -16,11 +18,33 @@ constexpr int64_t CeilDivide(int64_t a, int64_t b) {
 // The current device's multiprocessors.
 int Multiprocessors();
 
-// Throws unless sizes, strides and alignments are those that gemm.h asks for.
-void CheckGemm(const GemmParams& params);
+// Throws unless sizes, strides and alignments are those that gemm.h asks for; k a multiple of
+// `vector`.
+template <typename Gemm>
+void CheckSizes(const Gemm& params, int64_t vector) {
+  constexpr int64_t kMost = 0x7fffffff;  // coordinates of a bulk copy are 32 bits
+  ROSE_CHECK(params.k > 0 && params.k % vector == 0 && params.k <= kMost, "k=", params.k,
+             ": rows are read in vectors of ", vector);
+  ROSE_CHECK(params.n > 0 && params.n <= kMost, "n=", params.n);
+  ROSE_CHECK(params.tokens >= 0 && params.tokens <= kMost, "tokens=", params.tokens);
+  ROSE_CHECK(params.x_stride >= params.k && params.x_stride % 8 == 0, "x_stride=", params.x_stride,
+             " k=", params.k);
+  ROSE_CHECK(params.out_type == DType::kBf16 || params.out_type == DType::kF32,
+             "out_type=", DTypeName(params.out_type));
+  ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.x) % 16, 0u);
+  ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.weight) % 16, 0u);
+}
+
+// Boxes of a dense or strided matrix.
+inline MatrixBox BoxOf(const Bf16* data, int64_t rows, int64_t columns, int64_t stride, int take) {
+  return {data, DType::kBf16, rows, columns, stride, take};
+}
+inline MatrixBox BoxOf(const E4m3* data, int64_t rows, int64_t columns, int64_t stride, int take) {
+  return {data, DType::kE4m3, rows, columns, stride, take};
+}
 
 // The kernels behind LaunchGemmBf16; each takes all sizes and gives the same bits.
-void LaunchGemmBf16Plain(const GemmParams& params, cudaStream_t stream);
 void LaunchGemmBf16Stream(const GemmParams& params, cudaStream_t stream);
+void LaunchGemmBf16Tiles(const GemmParams& params, cudaStream_t stream);
 
 }  // namespace rose

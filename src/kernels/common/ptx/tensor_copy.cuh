@@ -46,11 +46,13 @@ __device__ inline void ClusterSync() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// Arrives at the barrier at the same place in CTA `rank` of the cluster.
+// Arrives at the barrier at the same place in CTA `rank` of the cluster. Says that this thread is
+// done with shared memory, not that others may see what it wrote: a release at the scope of the
+// cluster would wait for its stores to global memory.
 __device__ inline void BarrierArriveAt(uint64_t* barrier, uint32_t rank) {
   asm volatile(
       "{.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(
           SharedAddress(barrier)),
       "r"(rank)
       : "memory");

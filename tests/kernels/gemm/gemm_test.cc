@@ -1,0 +1,282 @@
+#include "kernels/gemm/gemm.h"
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "base/check.h"
+#include "device/cuda_check.h"
+#include "ops/expert_math.h"
+#include "tensor/weight.h"
+
+namespace rose {
+namespace {
+
+// Device memory that holds a copy of a host vector.
+template <typename T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& host) : size_(host.size()) {
+    CudaCheck(cudaMalloc(&data_, bytes() + 1), "allocating");  // also where there is nothing
+    CudaCheck(cudaMemcpy(data_, host.data(), bytes(), cudaMemcpyHostToDevice), "copying in");
+  }
+  ~OnDevice() { (void)cudaFree(data_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  T* data() const { return static_cast<T*>(data_); }
+  std::vector<T> ToHost() const {
+    std::vector<T> host(size_);
+    CudaCheck(cudaMemcpy(host.data(), data_, bytes(), cudaMemcpyDeviceToHost), "copying out");
+    return host;
+  }
+
+ private:
+  size_t bytes() const { return size_ * sizeof(T); }
+  size_t size_;
+  void* data_ = nullptr;
+};
+
+std::vector<Bf16> Random(int64_t size, float spread, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<Bf16> values(size);
+  for (Bf16& value : values) value = ToBf16(normal(random));
+  return values;
+}
+
+constexpr int64_t kGuards =
+    64;  // elements before and behind the output, NaN like the output before
+
+// What `launch` writes to its argument: F32 [tokens, n].
+template <typename LaunchRows>
+std::vector<float> Rows(int64_t tokens, int64_t n, LaunchRows launch) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const OnDevice<float> out(std::vector<float>(tokens * n + 2 * kGuards, nan));
+  launch(out.data() + kGuards);
+  const std::vector<float> all = out.ToHost();
+  for (int64_t i = 0; i < kGuards; ++i) {
+    EXPECT_TRUE(std::isnan(all[i])) << "before the output: " << i;
+    EXPECT_TRUE(std::isnan(all[all.size() - 1 - i])) << "behind the output: " << i;
+  }
+  return {all.begin() + kGuards, all.end() - kGuards};
+}
+
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (CudaDevices() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+// tokens, n, k, elements between rows of x
+using Size = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+
+class GemmBf16 : public OnGpu, public testing::WithParamInterface<Size> {};
+
+TEST_P(GemmBf16, EqualsDoubleAndItselfInAnyCompany) {
+  const auto [tokens, n, k, gap] = GetParam();
+  const int64_t stride = k + gap;
+  const std::vector<Bf16> x = Random(tokens * stride, 1, 1), weight = Random(n * k, 0.05f, 2),
+                          bias = Random(n, 1, 3);
+  const OnDevice<Bf16> x_device(x), weight_device(weight), bias_device(bias);
+  const auto rows = [&](int64_t first, int64_t count) {
+    return Rows(count, n, [&](float* out) {
+      LaunchGemmBf16({.x = x_device.data() + first * stride,
+                      .weight = weight_device.data(),
+                      .bias = bias_device.data(),
+                      .out = out,
+                      .out_type = DType::kF32,
+                      .x_stride = stride,
+                      .tokens = count,
+                      .n = n,
+                      .k = k},
+                     /*stream=*/nullptr);
+    });
+  };
+  const std::vector<float> together = rows(0, tokens);
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 200 && tokens > 0; ++i) {
+    const int64_t row = random() % tokens, column = random() % n;
+    double want = ToFloat(bias[column]), size = std::abs(want);
+    for (int64_t j = 0; j < k; ++j) {
+      const double product = double{ToFloat(x[row * stride + j])} * ToFloat(weight[column * k + j]);
+      want += product;
+      size += std::abs(product);
+    }
+    ASSERT_NEAR(together[row * n + column], want, 2e-6 * size) << row << " " << column;
+  }
+  // The same bits by every kernel: these numbers of tokens go to different ones.
+  for (const int64_t count : {1, 9, 17, 40, 65, 129, 300}) {
+    if (count >= tokens) break;
+    const std::vector<float> apart = rows(tokens - count, count);
+    ASSERT_EQ(
+        0, std::memcmp(apart.data(), &together[(tokens - count) * n], apart.size() * sizeof(float)))
+        << count << " rows apart";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GemmBf16,
+                         testing::Values(Size{0, 64, 64, 0}, Size{1, 1, 8, 0}, Size{7, 37, 24, 8},
+                                         Size{64, 192, 320, 0}, Size{65, 320, 192, 0},
+                                         Size{257, 131, 520, 16}, Size{129, 32, 2880, 0},
+                                         Size{400, 5120, 2880, 0}, Size{400, 2880, 4096, 0},
+                                         Size{3, 20001, 1160, 0}));
+
+TEST_F(OnGpu, GemmBf16RoundsItsSumOnce) {
+  constexpr int64_t kTokens = 70, kN = 200, kK = 1032;
+  const OnDevice<Bf16> x(Random(kTokens * kK, 1, 1)), weight(Random(kN * kK, 1, 2));
+  for (const int64_t tokens : {int64_t{5}, kTokens}) {
+    GemmParams params{
+        .x = x.data(), .weight = weight.data(), .x_stride = kK, .tokens = tokens, .n = kN, .k = kK};
+    const std::vector<float> exact = Rows(tokens, kN, [&](float* out) {
+      params.out = out;
+      params.out_type = DType::kF32;
+      LaunchGemmBf16(params, nullptr);
+    });
+    const OnDevice<Bf16> out(std::vector<Bf16>(tokens * kN, Bf16{0x7fc0}));
+    params.out = out.data();
+    params.out_type = DType::kBf16;
+    LaunchGemmBf16(params, nullptr);
+    const std::vector<Bf16> rounded = out.ToHost();
+    for (int64_t i = 0; i < tokens * kN; ++i) ASSERT_EQ(rounded[i], ToBf16(exact[i])) << i;
+  }
+}
+
+// tokens, n, k, block_rows, woven
+using Fp8Size = std::tuple<int64_t, int64_t, int64_t, int, int>;
+
+class GemmFp8Block : public OnGpu, public testing::WithParamInterface<Fp8Size> {};
+
+TEST_P(GemmFp8Block, EqualsDoubleAndItselfInAnyCompany) {
+  const auto [tokens, n, k, block_rows, woven] = GetParam();
+  WeightFormat format = kFp8BlockFormat;
+  format.block_rows = block_rows;
+  format.woven = woven;
+  const int64_t blocks = (k + 127) / 128;
+  std::mt19937_64 random(5);
+  std::vector<E4m3> weight(n * k);
+  for (E4m3& value : weight) {
+    do value.bits = static_cast<uint8_t>(random());
+    while ((value.bits & 0x7f) == 0x7f);  // NaN
+  }
+  std::vector<float> scales(format.ScaleRows(n) * blocks);
+  for (float& scale : scales) scale = 0.001f * static_cast<float>(1 + random() % 100);
+  const std::vector<Bf16> x = Random(tokens * k, 1, 1), bias = Random(n, 1, 3);
+  const OnDevice<Bf16> x_device(x), bias_device(bias);
+  const OnDevice<E4m3> weight_device(weight);
+  const OnDevice<float> scales_device(scales);
+  const auto rows = [&](int64_t first, int64_t count) {
+    return Rows(count, n, [&](float* out) {
+      LaunchGemmFp8Block({.x = x_device.data() + first * k,
+                          .weight = weight_device.data(),
+                          .scales = scales_device.data(),
+                          .bias = bias_device.data(),
+                          .out = out,
+                          .out_type = DType::kF32,
+                          .x_stride = k,
+                          .tokens = count,
+                          .n = n,
+                          .k = k,
+                          .block_rows = block_rows,
+                          .woven = woven},
+                         /*stream=*/nullptr);
+    });
+  };
+  const std::vector<float> together = rows(0, tokens);
+  for (int i = 0; i < 200 && tokens > 0; ++i) {
+    const int64_t row = random() % tokens, column = random() % n;
+    double want = ToFloat(bias[column]), size = std::abs(want);
+    for (int64_t j = 0; j < k; ++j) {
+      const double product = double{ToFloat(x[row * k + j])} * ToFloat(weight[column * k + j]) *
+                             scales[format.ScaleRow(column) * blocks + j / 128];
+      want += product;
+      size += std::abs(product);
+    }
+    ASSERT_NEAR(together[row * n + column], want, 2e-6 * size) << row << " " << column;
+  }
+  for (const int64_t count : {1, 9, 17, 40, 65}) {
+    if (count >= tokens) break;
+    const std::vector<float> apart = rows(tokens - count, count);
+    ASSERT_EQ(
+        0, std::memcmp(apart.data(), &together[(tokens - count) * n], apart.size() * sizeof(float)))
+        << count << " rows apart";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GemmFp8Block,
+                         testing::Values(Fp8Size{0, 64, 64, 128, 1}, Fp8Size{1, 1, 16, 128, 1},
+                                         Fp8Size{66, 136, 144, 64, 1}, Fp8Size{3, 160, 400, 32, 2},
+                                         Fp8Size{130, 260, 208, 128, 2},
+                                         Fp8Size{20, 5120, 2048, 128, 1},
+                                         Fp8Size{70, 2048, 4096, 128, 1}));
+
+class Route : public OnGpu, public testing::WithParamInterface<std::tuple<int64_t, int, int>> {};
+
+TEST_P(Route, ChoosesAsTheHostDoes) {
+  const auto [tokens, experts, top_k] = GetParam();
+  constexpr int64_t kHidden = 320;
+  std::vector<Bf16> weight = Random(experts * kHidden, 0.05f, 2), bias = Random(experts, 0.1f, 3);
+  // Two experts that always tie, and one that never has a number.
+  if (experts > 4) {
+    std::copy_n(weight.begin(), kHidden, weight.begin() + 3 * kHidden);
+    bias[3] = bias[0];
+    bias[4] = ToBf16(std::numeric_limits<float>::quiet_NaN());
+  }
+  const OnDevice<Bf16> x(Random(tokens * kHidden, 1, 1)), weight_device(weight), bias_device(bias);
+  const OnDevice<float> logits(std::vector<float>(tokens * experts, -1)),
+      weights(std::vector<float>(tokens * top_k, -1));
+  const OnDevice<int32_t> chosen(std::vector<int32_t>(tokens * top_k, -1));
+  LaunchRoute({.x = x.data(),
+               .weight = weight_device.data(),
+               .bias = bias_device.data(),
+               .logits = logits.data(),
+               .chosen = chosen.data(),
+               .weights = weights.data(),
+               .x_stride = kHidden,
+               .tokens = tokens,
+               .hidden = kHidden,
+               .experts = experts,
+               .top_k = top_k},
+              /*stream=*/nullptr);
+  const std::vector<float> from = logits.ToHost(), got_weights = weights.ToHost();
+  const std::vector<int32_t> got = chosen.ToHost();
+  std::vector<int32_t> want(top_k);
+  std::vector<float> want_weights(top_k);
+  for (int64_t token = 0; token < tokens; ++token) {
+    SelectExperts({&from[token * experts], static_cast<size_t>(experts)}, want, want_weights);
+    for (int i = 0; i < top_k; ++i) {
+      ASSERT_EQ(got[token * top_k + i], want[i]) << "token " << token << " rank " << i;
+      if (std::isnan(want_weights[i])) continue;
+      ASSERT_NEAR(got_weights[token * top_k + i], want_weights[i], 1e-6) << token << " " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Route,
+                         testing::Values(std::tuple{int64_t{0}, 32, 4},
+                                         std::tuple{int64_t{1}, 1, 1}, std::tuple{int64_t{5}, 8, 7},
+                                         std::tuple{int64_t{70}, 32, 4},
+                                         std::tuple{int64_t{131}, 128, 8},
+                                         std::tuple{int64_t{3}, 1000, 32}));
+
+TEST(GemmLaunch, RefusesRowsThatItCannotRead) {
+  EXPECT_THROW(LaunchGemmBf16({.x_stride = 16, .tokens = 1, .n = 1, .k = 12}, nullptr),
+               CheckFailure);
+  EXPECT_THROW(LaunchGemmBf16({.x_stride = 8, .tokens = 1, .n = 1, .k = 16}, nullptr),
+               CheckFailure);
+  EXPECT_THROW(LaunchGemmFp8Block({.x_stride = 24, .tokens = 1, .n = 1, .k = 24}, nullptr),
+               CheckFailure);
+  EXPECT_THROW(LaunchRoute({.tokens = 1, .hidden = 64, .experts = 4, .top_k = 5}, nullptr),
+               CheckFailure);
+}
+
+}  // namespace
+}  // namespace rose
