@@ -12,7 +12,7 @@
 #   make schemas  whether answers to random JSON schemas fit them, and hostile schemas are refused
 #   make overload whether the server keeps its goodput for a minute at three times its capacity
 #   make clients  the OpenAI clients for Python and Node.js, and recorded requests of others, against it
-#   make reference   prompts and parsed answers against the reference library, at random
+#   make reference   prompts, answers and token ids against the reference libraries, at random
 #   make format   lay out all sources
 #
 # JOBS=N bounds how many compilers and tests run side by side.
@@ -73,6 +73,7 @@ reference: build
 	@scripts/setup.sh --reference
 	@tests/quality/harmony_reference.py build/rose \
 	  .cache/reference-venv/lib/python3*/site-packages/openai_harmony/openai_harmony*.so
+	@.cache/reference-venv/bin/python3 tests/quality/qwen_reference.py build/rose
 
 fuzz: setup-dev
 	$(call configure-and-build,fuzz)

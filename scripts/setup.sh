@@ -7,7 +7,7 @@
 #   scripts/setup.sh --dev     also clang 19: format check, fuzzing
 #   scripts/setup.sh --cuda    also a CUDA compiler (no GPU or driver needed)
 #   scripts/setup.sh --clients also the clients of the API that `make clients` runs, and Node.js for them
-#   scripts/setup.sh --reference   also the reference library of the chat format
+#   scripts/setup.sh --reference   also the reference libraries of the chat formats
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive
