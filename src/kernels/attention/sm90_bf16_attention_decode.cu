@@ -10,6 +10,11 @@
 //           warp has 8 or 16 dims of the values, and walks over the pages in order. The heads are
 //           rows 0 to 7 of the products' 16; the rest are zeros and cost nothing that is scarce.
 // Bound     memory: keys and values are read once for 8 heads.
+// Measured  on one H200 (2026-11-30, 1.97 GHz, median of 9 graphs of 24 launches that rotate over
+//           keys and values of 0.4 GB or more; with the merge, without the plan). 64 query and 8 KV
+//           heads of 64: one row at 1024 keys 5.5 us, 8192 7.9 us, 32768 25 us; 8 rows at 8192 39
+//           us, 32 rows 140 us, 128 rows 536 us = 4.0 TB/s. Window 128: one row 2.8 us, 128 rows 13
+//           us. 32 and 4 heads of 128: one row at 8192 7.8 us, 32 rows 140 us = 3.8 TB/s.
 #include <algorithm>
 
 #include "base/check.h"
