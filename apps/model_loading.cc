@@ -110,6 +110,10 @@ Result<LoadedModel> MakeModelWithBar(const ModelOptions& options) {
 
 }  // namespace
 
+bool IsOnGpu(const OpSet& ops) {
+  return ops.name() == "cuda";
+}
+
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {
   if (options.is_random()) return MakeModelWithBar(options);
   ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));

@@ -36,6 +36,9 @@ Result<std::string> FindTokenizer(const ModelOptions& options);
 // The op set that device and precision name.
 Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options);
 
+// Whether the op set computes on a GPU.
+bool IsOnGpu(const OpSet& ops);
+
 // Finds, loads and binds the model; a progress bar on a terminal.
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options);
 

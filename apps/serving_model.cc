@@ -15,17 +15,57 @@
 #include "engine/model_executor.h"
 #include "engine/validate.h"
 #include "json_lines.h"
+#include "models/warm_up.h"
+#include "ops/cuda/cuda_ops.h"
 
 namespace rose {
 namespace {
 
 constexpr int64_t kDefaultKvBytes = int64_t{2} << 30;
 
-int64_t KvBytes(const ServingOptions& options) {
+std::string Gigabytes(int64_t bytes) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.2f GB", static_cast<double>(bytes) / 1e9);
+  return text.data();
+}
+
+// What stays free on a GPU: graphs, and kernels that are loaded late.
+constexpr int64_t kGpuReserve = int64_t{1} << 30;
+// Rows of a step: a GPU wants many at a time.
+constexpr int64_t kGpuStepTokens = 8192;
+
+// Memory for the KV cache, after all else is there. `gpu_bytes_before` was free before the model
+// was loaded.
+Result<int64_t> KvBytes(const ServingOptions& options, const OpSet& ops, int64_t gpu_bytes_before) {
   if (options.kv_bytes > 0) return static_cast<int64_t>(options.kv_bytes);
-  const int64_t free_bytes =
-      static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return std::min(kDefaultKvBytes, free_bytes / 4);
+  if (!IsOnGpu(ops)) {
+    const int64_t free_bytes =
+        static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    return std::min(kDefaultKvBytes, free_bytes / 4);
+  }
+  const int64_t free_bytes = FreeCudaBytes();
+  const int64_t used = gpu_bytes_before - free_bytes;
+  int64_t allowed = free_bytes;
+  if (options.gpu_bytes > 0) {
+    allowed = std::min(allowed, static_cast<int64_t>(options.gpu_bytes) - used);
+  }
+  if (allowed <= kGpuReserve) {
+    return Unavailable("weights and activations take ", Gigabytes(used),
+                       " of the GPU's memory; of the rest, ", Gigabytes(kGpuReserve),
+                       " stay free, and nothing is left for the KV cache: lower "
+                       "--max-step-tokens, or give --gpu-memory more");
+  }
+  return allowed - kGpuReserve;
+}
+
+// Takes a GPU's memory for the largest steps that `config` allows.
+Status WarmUpGpu(const Model& model, OpSet& ops, const EngineConfig& config) {
+  const int64_t context = config.max_context > 0 ? config.max_context : model.info().max_positions;
+  return WarmUp(model, ops,
+                {.rows = config.max_step_tokens,
+                 .sequences = std::min(config.max_running, config.max_step_tokens),
+                 .context = std::min(context, model.info().max_positions),
+                 .logit_rows = std::min(config.max_running, config.max_step_tokens)});
 }
 
 // One number of generation_config.json, within a range; an absent or null key changes nothing.
@@ -85,7 +125,8 @@ std::string Megabytes(int64_t bytes) {
   return text.data();
 }
 
-std::string Summary(const ServingModel& model, const ServingOptions& options, int64_t kv_bytes) {
+std::string Summary(const ServingModel& model, const ServingOptions& options,
+                    const EngineConfig& config, int64_t kv_bytes) {
   const ModelInfo& info = model.loaded.model->info();
   int64_t weight_bytes = 0;
   for (const auto& [name, weight] : model.loaded.weights) weight_bytes += weight.bytes();
@@ -99,10 +140,10 @@ std::string Summary(const ServingModel& model, const ServingOptions& options, in
                    Megabytes(static_cast<int64_t>(options.host_cache_bytes)));
   return StrCat(model.name, ": ", info.architecture, ", ", info.layers, " layers, vocabulary of ",
                 info.vocab, ", weights of ", Megabytes(weight_bytes), ", ", options.model.precision,
-                " on the CPU\ncontext of ", model.engine->max_context(), " tokens (",
-                Megabytes(longest), "), KV cache of ", stats.pages_total, " pages within ",
-                Megabytes(kv_bytes), host, ", up to ", options.engine.max_running,
-                " answers at a time");
+                IsOnGpu(*model.loaded.ops) ? " on the GPU" : " on the CPU", "\ncontext of ",
+                model.engine->max_context(), " tokens (", Megabytes(longest), "), KV cache of ",
+                stats.pages_total, " pages within ", Megabytes(kv_bytes), host, ", up to ",
+                config.max_running, " answers at a time");
 }
 
 }  // namespace
@@ -115,10 +156,21 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
   command
       .add_option("--kv-memory", options.kv_bytes,
-                  "Memory of the KV cache, such as 512M or 4G (default: 2G, or a quarter of what "
-                  "is free)")
+                  "Memory of the KV cache, such as 512M or 4G (default: on the CPU 2G, or a "
+                  "quarter of what is free; on a GPU all that is left)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
+  command
+      .add_option("--gpu-memory", options.gpu_bytes,
+                  "Memory of the GPU for weights, steps and KV cache together, such as 80G "
+                  "(default: what is free)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
+  command
+      .add_option("--max-step-tokens", options.step_tokens,
+                  "Tokens computed in one step, of prompts and answers together (default: 512 on "
+                  "the CPU, 8192 on a GPU)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
 }
 
 Result<ServingModel> LoadServingModel(const ServingOptions& options) {
@@ -126,9 +178,17 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   ServingModel model;
   ROSE_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(folder));
   ROSE_ASSIGN_OR_RETURN(model.defaults, ReadDefaults(folder));
+  const int64_t gpu_bytes_before = FreeCudaBytes();
   ROSE_ASSIGN_OR_RETURN(model.loaded, LoadModelWithBar(options.model));
   model.name = model.loaded.name;
   const Model& weights = *model.loaded.model;
+  const bool is_on_gpu = IsOnGpu(*model.loaded.ops);
+  EngineConfig config = options.engine;
+  if (options.step_tokens > 0) {
+    config.max_step_tokens = options.step_tokens;
+  } else if (is_on_gpu) {
+    config.max_step_tokens = kGpuStepTokens;
+  }
   ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
   ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));
   for (int32_t id : model.format->stop_ids()) {
@@ -138,9 +198,11 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
                              ", the model has ", weights.info().vocab, " ids");
     }
   }
-  const int64_t kv_bytes = KvBytes(options);
+  if (is_on_gpu) ROSE_RETURN_IF_ERROR(WarmUpGpu(weights, *model.loaded.ops, config));
+  ROSE_ASSIGN_OR_RETURN(const int64_t kv_bytes,
+                        KvBytes(options, *model.loaded.ops, gpu_bytes_before));
   ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
-                        PlanKvPages(weights, *model.loaded.ops, options.engine, kv_bytes));
+                        PlanKvPages(weights, *model.loaded.ops, config, kv_bytes));
   ROSE_RETURN_IF_ERROR(CheckContext(options, weights.info(), pages));
   std::vector<int64_t> host_pages;
   if (options.host_cache_bytes > 0) {
@@ -155,8 +217,8 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   ROSE_ASSIGN_OR_RETURN(auto executor,
                         CreateExecutor(weights, *model.loaded.ops, pages, host_pages));
   model.max_requests = options.engine.max_running + options.engine.max_waiting;
-  model.engine = CreateEngine(options.engine, std::move(executor), CreatePlainDecoder());
-  model.summary = Summary(model, options, kv_bytes);
+  model.engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
+  model.summary = Summary(model, options, config, kv_bytes);
   return model;
 }
 

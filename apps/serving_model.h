@@ -19,11 +19,13 @@ namespace rose {
 struct ServingOptions {
   ModelOptions model;
   EngineConfig engine;
-  uint64_t kv_bytes = 0;          // memory of the KV cache; 0 = 2 GiB, or a quarter of what is free
+  uint64_t kv_bytes = 0;          // memory of the KV cache; 0 = PlanKvBytes
+  uint64_t gpu_bytes = 0;         // memory of the GPU for all of it; 0 = what is free
+  int64_t step_tokens = 0;        // rows of a step; 0 = 512, on a GPU 8192
   uint64_t host_cache_bytes = 0;  // memory of its host tier; 0 = none
 };
 
-// Adds what AddModelOptions adds, and --max-context, --kv-memory.
+// Adds what AddModelOptions adds, and the options of context and memory.
 void AddServingOptions(CLI::App& command, ServingOptions& options);
 
 // Members are destroyed from the last to the first: the engine before what it runs.

@@ -44,9 +44,8 @@ void DeviceArena::Release(const Mark& mark) {
 
 void DeviceArena::AddBlock(int64_t bytes) {
   Block block;
-  block.data = AllocateDevice(bytes, "the activations of a step",
-                              "lower --max-step-tokens, or give --kv-memory less")
-                   .value();
+  block.data = ValueOrThrow(AllocateDevice(bytes, "the activations of a step",
+                                           "lower --max-step-tokens, or give --kv-memory less"));
   block.bytes = bytes;
   if (is_checked_) {
     CudaCheck(cudaMemsetAsync(block.data.get(), kNan, bytes, stream_), "filling with NaN");

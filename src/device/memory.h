@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/out_of_memory.h"
 #include "base/status.h"
 
 namespace rose {
@@ -28,5 +29,12 @@ Result<DeviceMemory> AllocateDevice(int64_t bytes, std::string_view what, std::s
 
 // The same, page-locked on the host; zero-filled.
 Result<PinnedMemory> AllocatePinned(int64_t bytes, std::string_view what, std::string_view advice);
+
+// The memory, or OutOfMemory is thrown: for what a step needs.
+template <typename Memory>
+Memory ValueOrThrow(Result<Memory> memory) {
+  if (!memory.ok()) throw OutOfMemory(memory.status().message());
+  return std::move(memory).value();
+}
 
 }  // namespace rose

@@ -1,13 +1,14 @@
 #include "ops/host_kv.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 
 namespace rose {
 
-Result<KvCache> HostKvMemory::Allocate(const KvLayout& layout, const std::vector<int64_t>& pages,
-                                       DType dtype) {
+Result<KvCache> AllocateKvOnHost(const KvLayout& layout, const std::vector<int64_t>& pages,
+                                 DType dtype) {
   ROSE_CHECK_EQ(pages.size(), layout.groups.size());
   size_t layers = 0;
   for (const KvGroup& group : layout.groups) layers += group.layers.size();
@@ -28,7 +29,7 @@ Result<KvCache> HostKvMemory::Allocate(const KvLayout& layout, const std::vector
         if (data == nullptr) {
           return Unavailable("no memory for the KV cache: ", bytes, " bytes for layer ", layer);
         }
-        blocks_.emplace_back(data);
+        cache.memory.emplace_back(data, &std::free);
         *tensor =
             Tensor(data, dtype, {pages[g], layout.kv_heads, KvLayout::kPageSize, layout.head_dim});
       }

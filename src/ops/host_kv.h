@@ -1,8 +1,6 @@
-// The KV cache of the host op sets: zero-filled pages, owned here.
+// The KV cache of the host op sets: zero-filled pages.
 #pragma once
 
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "base/status.h"
@@ -11,18 +9,10 @@
 
 namespace rose {
 
-class HostKvMemory {
- public:
-  // Memory for pages[g] pages of every group; kUnavailable, saying how much was asked, if the
-  // system does not give it. May be called again; all caches live as long as this object.
-  Result<KvCache> Allocate(const KvLayout& layout, const std::vector<int64_t>& pages, DType dtype);
-
- private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::vector<std::unique_ptr<void, Free>> blocks_;
-};
+// Memory for pages[g] pages of every group; kUnavailable, saying how much was asked, if the system
+// does not give it.
+Result<KvCache> AllocateKvOnHost(const KvLayout& layout, const std::vector<int64_t>& pages,
+                                 DType dtype);
 
 // OpSet::CopyPages where both tiers are in host memory.
 void CopyHostPages(KvCache& cache, KvCache& host, const PageCopies& copies);

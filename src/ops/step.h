@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,9 +36,10 @@ struct Step {
   std::span<const FedRow> fed = {};  // only for op sets with a DrawQueue
 };
 
-// The KV cache of all layers. Owned by the op set that allocated it.
+// The KV cache of all layers, with its memory. The op set that allocated it must outlive it.
 struct KvCache {
   std::vector<KvLayer> layers;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
 };
 
 }  // namespace rose

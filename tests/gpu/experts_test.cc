@@ -26,9 +26,10 @@ class GpuExperts : public GpuTest<testing::TestWithParam<ExpertsCase>> {
   };
 
   // Runs the three ops one after the other.
-  static Outputs Run(OpSet& ops, const Tensor& x, const Layer& l, int64_t top_k) {
+  static Outputs Run(OpSet& ops, const Tensor& x, const Layer& l, int64_t top_k,
+                     const SwiGlu& activation) {
     const Routing routing = ops.Route(x, l.router, l.router_bias, static_cast<int>(top_k));
-    const Tensor inner = ops.ExpertsGateUp(x, routing, l.gate_up, l.gate_up_bias, {});
+    const Tensor inner = ops.ExpertsGateUp(x, routing, l.gate_up, l.gate_up_bias, activation);
     const Tensor out = ops.ExpertsDown(inner, routing, l.down, l.down_bias);
     return {Integers(ops, routing.experts), Floats(ops, routing.weights), Floats(ops, inner),
             Floats(ops, out)};
@@ -50,7 +51,10 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
                      adopt(layer.gate_up_bias), adopt(layer.down),        adopt(layer.down_bias)};
   const bool is_large = c.hidden > 1000;
   const int64_t most = is_large ? 37 : 197;
-  const std::vector<float> x = in.Values(most * c.hidden);
+  // Large enough that gpt-oss's limits are met.
+  const std::vector<float> x = in.Values(most * c.hidden, 4);
+  const SwiGlu activation =
+      c.format.packing == Packing::kMxfp4 ? SwiGlu{7.0f, 1.702f, 1.0f} : SwiGlu{};
 
   DeviceInputs device;
   Outputs all;
@@ -61,7 +65,7 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
     const int64_t first = most - tokens;
     const Tensor some = device.Bf16s(Rows(x, first, tokens, c.hidden), {tokens, c.hidden});
     ops_->BeginStep({});
-    const Outputs got = Run(*ops_, some, on_gpu, c.top_k);
+    const Outputs got = Run(*ops_, some, on_gpu, c.top_k, activation);
     if (tokens == most) {
       // The reference sees what the op saw: the rounded result of the op before.
       reference_.BeginStep({});
@@ -73,7 +77,7 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
       ExpectNear(got.weights, ToVector(routing.weights), kF32Bound);
       ExpectNear(got.inner,
                  ToVector(reference_.ExpertsGateUp(x_host, routing, layer.gate_up,
-                                                   layer.gate_up_bias, {})),
+                                                   layer.gate_up_bias, activation)),
                  kBf16Bound);
       const Tensor inner = host.F32(got.inner, {tokens, c.top_k, c.inter});
       ExpectNear(got.out,

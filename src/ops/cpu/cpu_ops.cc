@@ -7,7 +7,7 @@ Result<Weight> CpuOps::Adopt(const Weight& host) {
 }
 
 Result<KvCache> CpuOps::AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
-  return kv_.Allocate(layout, pages, kv_dtype());
+  return AllocateKvOnHost(layout, pages, kv_dtype());
 }
 
 void CpuOps::BeginStep(const Step& /*step*/) {

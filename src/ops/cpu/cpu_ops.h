@@ -61,7 +61,6 @@ class CpuOps : public OpSet {
 
  private:
   HostArena arena_;
-  HostKvMemory kv_;
   HostRandomWeights random_;
 };
 

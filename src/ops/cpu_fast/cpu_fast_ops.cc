@@ -34,7 +34,7 @@ Result<Weight> CpuFastOps::Adopt(const Weight& host) {
 }
 
 Result<KvCache> CpuFastOps::AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
-  return kv_.Allocate(layout, pages, kv_dtype_);
+  return AllocateKvOnHost(layout, pages, kv_dtype_);
 }
 
 void CpuFastOps::BeginStep(const Step& /*step*/) {

@@ -91,7 +91,6 @@ class CpuFastOps : public OpSet {
   const KernelTable* kernels_;
   DType kv_dtype_;
   HostArena arena_;
-  HostKvMemory kv_;
   HostRandomWeights random_;
   std::vector<ExpertPart> parts_;  // of the op that runs
   std::vector<int32_t> uses_;      // token * top_k + slot, grouped by expert

@@ -1,8 +1,10 @@
 // Rotary embedding, the paged KV cache, and attention over it.
+#include "kernels/attention/attention.h"
+
 #include <algorithm>
+#include <bit>
 
 #include "device/cuda_check.h"
-#include "kernels/naive/naive.h"
 #include "kernels/rope/rope.h"
 #include "ops/cuda/cuda_op_set.h"
 #include "ops/cuda/weight_view.h"
@@ -24,7 +26,43 @@ void CheckQkv(const Tensor& qkv, const AttentionShape& shape, const KvLayer& kv,
   ExpectShape("values", kv.values, DType::kBf16, {&pages, &kv_heads, &page_size, &head_dim});
 }
 
+bool IsDecode(const Step& step) {
+  return std::all_of(step.seqs.begin(), step.seqs.end(),
+                     [](const StepSeq& seq) { return seq.rows <= kDecodeRows; });
+}
+
+// Sizes of a workspace: powers of two, so that it seldom grows.
+int64_t Capacity(int64_t needed) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(needed, 64))));
+}
+
 }  // namespace
+
+// Gives the parameters the workspace of their KV group, and makes its list of work if this is the
+// step's first layer of the group.
+AttentionParams CudaOps::PlanAttention(AttentionParams params) {
+  AttentionWorkspace& own = attention_[params.group];
+  const AttentionLimits& limits = params.limits;
+  const bool fits = own.limits.rows >= params.step.rows &&
+                    own.limits.seqs >= params.step.seq_count && own.limits.heads == limits.heads &&
+                    own.limits.kv_heads == limits.kv_heads &&
+                    own.limits.head_dim == limits.head_dim && own.limits.window == limits.window;
+  if (!fits) {
+    CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
+    own.limits = limits;
+    own.limits.rows = Capacity(params.step.rows);
+    own.limits.seqs = Capacity(params.step.seq_count);
+    const int64_t bytes = AttentionWorkspaceBytes(own.limits);
+    own.memory = ValueOrThrow(AllocateDevice(bytes, "the workspace of attention", kStepAdvice));
+    CudaCheck(cudaMemsetAsync(own.memory.get(), 0, bytes, stream_.get()), "zeroing a workspace");
+    own.is_planned = false;
+  }
+  params.limits = own.limits;
+  params.workspace = own.memory.get();
+  if (!own.is_planned) LaunchPlanAttention(params, stream_.get());
+  own.is_planned = true;
+  return params;
+}
 
 void CudaOps::CheckStep(const Step& step) const {
   const DeviceStep& now = inputs_.on_device();
@@ -42,7 +80,8 @@ const float* CudaOps::InvFreq(const Rope& rope) {
     }
   }
   const int64_t bytes = std::ssize(rope.inv_freq) * static_cast<int64_t>(sizeof(float));
-  DeviceMemory memory = AllocateDevice(bytes, "rotary frequencies", "free some of it").value();
+  DeviceMemory memory =
+      ValueOrThrow(AllocateDevice(bytes, "rotary frequencies", "free some of it"));
   CudaCheck(cudaMemcpyAsync(memory.get(), rope.inv_freq.data(), bytes, cudaMemcpyHostToDevice,
                             stream_.get()),
             "uploading rotary frequencies");
@@ -86,17 +125,19 @@ Tensor CudaOps::PagedAttention(const Tensor& qkv, const AttentionShape& shape, c
   Dim heads{"heads", shape.heads};
   if (!sinks.empty()) ExpectShape("sinks", sinks, {&heads});
   Tensor out = layer().Take(DType::kBf16, {qkv.dim(0), shape.heads * shape.head_dim});
-  LaunchNaiveAttention({.qkv = qkv.data<Bf16>(),
-                        .keys = kv.keys.data<Bf16>(),
-                        .values = kv.values.data<Bf16>(),
-                        .sinks = VectorOf(sinks),
-                        .out = out.data<Bf16>(),
-                        .step = inputs_.on_device(),
-                        .group = kv.group,
-                        .heads = static_cast<int>(shape.heads),
-                        .kv_heads = static_cast<int>(shape.kv_heads),
-                        .head_dim = static_cast<int>(shape.head_dim),
-                        .window = kv.window},
+  LaunchPagedAttention(PlanAttention({.qkv = qkv.data<Bf16>(),
+                                      .keys = kv.keys.data<Bf16>(),
+                                      .values = kv.values.data<Bf16>(),
+                                      .sinks = VectorOf(sinks),
+                                      .out = out.data<Bf16>(),
+                                      .step = inputs_.on_device(),
+                                      .limits = {.heads = shape.heads,
+                                                 .kv_heads = shape.kv_heads,
+                                                 .head_dim = shape.head_dim,
+                                                 .window = kv.window},
+                                      .qkv_stride = qkv.dim(1),
+                                      .group = kv.group,
+                                      .is_decode = IsDecode(step)}),
                        stream_.get());
   return out;
 }

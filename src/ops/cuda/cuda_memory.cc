@@ -68,32 +68,32 @@ void AddPage(const Tensor& from, const Tensor& to, const PageCopy& copy,
 
 }  // namespace
 
-Result<void*> CudaOps::TakeWeight(int64_t bytes) {
-  ROSE_ASSIGN_OR_RETURN(
-      DeviceMemory memory,
-      AllocateDevice(bytes, "the weights",
-                     "a model of fewer parameters, or a format of fewer bits, is needed"));
-  weights_.push_back(std::move(memory));
-  return static_cast<void*>(weights_.back().get());
+Result<DeviceMemory> CudaOps::AllocateWeight(int64_t bytes) {
+  return AllocateDevice(bytes, "the weights",
+                        "a model of fewer parameters, or a format of fewer bits, is needed");
 }
 
 Result<Tensor> CudaOps::ToDevice(const Tensor& host) {
-  ROSE_ASSIGN_OR_RETURN(void* const data, TakeWeight(host.bytes()));
+  ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, AllocateWeight(host.bytes()));
   // Page by page through CUDA's own staging: the source is a mapped file.
-  CudaCheck(cudaMemcpyAsync(data, host.raw(), host.bytes(), cudaMemcpyHostToDevice, stream_.get()),
+  CudaCheck(cudaMemcpyAsync(memory.get(), host.raw(), host.bytes(), cudaMemcpyHostToDevice,
+                            stream_.get()),
             "uploading weights");
-  return Tensor(data, host.dtype(), host.shape());
+  weights_.push_back(std::move(memory));
+  return Tensor(weights_.back().get(), host.dtype(), host.shape());
 }
 
-// Formats keep the checkpoint's layout so far; a kernel that wants another repacks here.
+// Experts are packed for their kernels; all else keeps the checkpoint's layout.
 Result<Weight> CudaOps::Adopt(const Weight& host) {
+  if (host.empty()) return host;
+  const size_t raw = weights_.size();
   Weight weight = host;
-  if (host.empty()) return weight;
   ROSE_ASSIGN_OR_RETURN(weight.data, ToDevice(host.data));
   if (!host.scales.empty()) {
     ROSE_ASSIGN_OR_RETURN(weight.scales, ToDevice(host.scales));
   }
-  return weight;
+  // A bias of experts has two axes.
+  return host.shape.size() == 3 ? Pack(weight, raw) : weight;
 }
 
 Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
@@ -105,10 +105,12 @@ Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
     CudaCheck(cudaStreamSynchronize(stream_.get()), "uploading weights");  // `numbers` goes
     return adopted;
   }
+  const size_t raw = weights_.size();
   for (Tensor* tensor : {&weight.data, &weight.scales}) {
     if (tensor->empty()) continue;
-    ROSE_ASSIGN_OR_RETURN(void* const data, TakeWeight(tensor->bytes()));
-    *tensor = Tensor(data, tensor->dtype(), tensor->shape());
+    ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, AllocateWeight(tensor->bytes()));
+    *tensor = Tensor(memory.get(), tensor->dtype(), tensor->shape());
+    weights_.push_back(std::move(memory));
   }
   int64_t numbers = 1;
   for (int64_t size : recipe.shape) numbers *= size;
@@ -118,7 +120,7 @@ Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
     LaunchRandomScales({recipe.tables, packing, weight.scales.raw(), weight.scales.elements()},
                        stream_.get());
   }
-  return weight;
+  return weight.shape.size() == 3 ? Pack(weight, raw) : weight;
 }
 
 Result<KvCache> CudaOps::AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
@@ -126,16 +128,19 @@ Result<KvCache> CudaOps::AllocateKv(const KvLayout& layout, const std::vector<in
   ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, AllocateDevice(bytes, "the KV cache",
                                                             "lower --kv-memory or --max-context"));
   CudaCheck(cudaMemsetAsync(memory.get(), 0, bytes, stream_.get()), "zeroing the KV cache");
-  kv_.push_back(std::move(memory));
-  return CutCache(layout, pages, kv_dtype(), kv_.back().get());
+  KvCache cache = CutCache(layout, pages, kv_dtype(), memory.get());
+  // Waits for kernels that still use it.
+  cache.memory.emplace_back(memory.release(), [](void* p) { (void)cudaFree(p); });
+  return cache;
 }
 
 Result<KvCache> CudaOps::AllocateHostKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
   ROSE_ASSIGN_OR_RETURN(PinnedMemory memory,
                         AllocatePinned(CacheBytes(layout, pages, kv_dtype()),
                                        "the host tier of the KV cache", "lower --host-cache"));
-  host_kv_.push_back(std::move(memory));
-  return CutCache(layout, pages, kv_dtype(), host_kv_.back().get());
+  KvCache cache = CutCache(layout, pages, kv_dtype(), memory.get());
+  cache.memory.emplace_back(memory.release(), [](void* p) { (void)cudaFreeHost(p); });
+  return cache;
 }
 
 void CudaOps::CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies) {

@@ -7,16 +7,22 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "device/arena.h"
 #include "device/memory.h"
+#include "kernels/attention/attention.h"
+#include "kernels/experts/experts.h"
 #include "ops/cuda/cuda_draws.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/step_upload.h"
 #include "ops/ops.h"
 
 namespace rose {
+
+// Which option makes a step need less memory.
+inline constexpr std::string_view kStepAdvice = "lower --max-step-tokens, or give --kv-memory less";
 
 // A stream of its own, not ordered with the default stream.
 class Stream {
@@ -79,16 +85,26 @@ class CudaOps : public OpSet {
 
  private:
   // cuda_memory.cc
+  Result<DeviceMemory> AllocateWeight(int64_t bytes);
   Result<Tensor> ToDevice(const Tensor& host);
-  Result<void*> TakeWeight(int64_t bytes);
   void CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies);
   // attention.cc
   const float* InvFreq(const Rope& rope);
   void CheckStep(const Step& step) const;
+  AttentionParams PlanAttention(AttentionParams params);
+  // experts.cc
+  Result<Weight> Pack(const Weight& stack, size_t raw);
+  ExpertsScratch Scratch(const Routing& routing, const PackedExperts& weight);
 
   // Activations of a layer, by turns: those of the layer before stay valid.
   DeviceArena& layer() { return layers_[layer_]; }
 
+  // What attention over a KV group works with; stays, for the address is part of graphs.
+  struct AttentionWorkspace {
+    AttentionLimits limits;
+    DeviceMemory memory;
+    bool is_planned = false;  // for this step
+  };
   struct UploadedRope {
     std::vector<float> inv_freq;
     DeviceMemory on_device;
@@ -100,9 +116,12 @@ class CudaOps : public OpSet {
   int layer_ = 0;
   StepUpload inputs_;
   CudaDraws draws_;
-  std::vector<DeviceMemory> weights_, kv_;
-  std::vector<PinnedMemory> host_kv_;
+  std::vector<DeviceMemory> weights_;
   std::deque<UploadedRope> ropes_;
+  std::array<AttentionWorkspace, kMaxKvGroups> attention_;
+  DeviceMemory tickets_;  // of experts.h: zero between kernels
+  int64_t ticket_count_ = 0;
+  int sms_ = 0;
   // What ToHost returned in this step: the last block is the largest, and is being handed out.
   std::vector<PinnedMemory> to_host_;
   int64_t to_host_bytes_ = 0;

@@ -60,7 +60,10 @@ CudaOps::CudaOps(const CudaConfig& config)
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
       inputs_(stream_.get()),
-      draws_(stream_.get()) {}
+      draws_(stream_.get()) {
+  CudaCheck(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, /*device=*/0),
+            "asking for the GPU's multiprocessors");
+}
 
 CudaOps::~CudaOps() {
   // Kernels in flight use the memory that goes now.
@@ -70,8 +73,10 @@ CudaOps::~CudaOps() {
 void CudaOps::BeginStep(const Step& step) {
   step_.Reset();
   for (DeviceArena& arena : layers_) arena.Reset();
+  layer_ = 0;  // equal steps find their activations at equal addresses: graphs need that
   if (to_host_.size() > 1) to_host_.erase(to_host_.begin(), to_host_.end() - 1);
   to_host_used_ = 0;
+  for (AttentionWorkspace& workspace : attention_) workspace.is_planned = false;
   inputs_.Upload(step);
   draws_.Feed(step.fed, const_cast<int32_t*>(inputs_.on_device().tokens));
 }
@@ -86,9 +91,8 @@ Tensor CudaOps::ToHost(const Tensor& x) {
   const int64_t bytes = (x.bytes() + kAlign - 1) / kAlign * kAlign;
   if (to_host_.empty() || to_host_used_ + bytes > to_host_bytes_) {
     to_host_bytes_ = std::max(bytes, 2 * to_host_bytes_);
-    to_host_.push_back(
-        AllocatePinned(to_host_bytes_, "logits", "lower --max-running or --max-step-tokens")
-            .value());
+    to_host_.push_back(ValueOrThrow(
+        AllocatePinned(to_host_bytes_, "logits", "lower --max-running or --max-step-tokens")));
     to_host_used_ = 0;
   }
   std::byte* data = to_host_.back().get() + to_host_used_;

@@ -1,10 +1,86 @@
 // The mixture of experts.
-#include "kernels/naive/naive.h"
+#include "kernels/experts/experts.h"
+
+#include "device/cuda_check.h"
+#include "kernels/gemm/gemm.h"
 #include "ops/cuda/cuda_op_set.h"
 #include "ops/cuda/weight_view.h"
 #include "tensor/expect_shape.h"
 
 namespace rose {
+namespace {
+
+// Of experts as Adopt has packed them.
+PackedExperts PackedOf(const Weight& weight) {
+  ROSE_CHECK_EQ(weight.shape.size(), 3u);
+  return {.data = weight.data.data<uint8_t>(),
+          .packing = weight.format.packing,
+          .experts = static_cast<int>(weight.shape[0]),
+          .rows = static_cast<int>(weight.shape[1]),
+          .cols = static_cast<int>(weight.shape[2])};
+}
+
+}  // namespace
+
+// Packs a stack of experts, in the checkpoint's layout on the device, into one tensor of bytes
+// without scales. What weights_ holds from `raw` on is the stack's own memory, and goes.
+Result<Weight> CudaOps::Pack(const Weight& stack, size_t raw) {
+  const WeightFormat& format = stack.format;
+  if (format.packing == Packing::kFp8Block && format.block_rows != 128) {
+    return Unsupported("experts in fp8-block with blocks of ", format.block_rows,
+                       " rows; --device cpu computes them");
+  }
+  const PackedExperts shape{.packing = format.packing,
+                            .experts = static_cast<int>(stack.shape[0]),
+                            .rows = static_cast<int>(stack.shape[1]),
+                            .cols = static_cast<int>(stack.shape[2])};
+  const int64_t bytes = PackedExpertsBytes(shape);
+  ROSE_ASSIGN_OR_RETURN(DeviceMemory packed, AllocateWeight(bytes));
+  ROSE_ASSIGN_OR_RETURN(const DeviceMemory largest, AllocateWeight(sizeof(int32_t)));
+  CudaCheck(cudaMemsetAsync(largest.get(), 0, sizeof(int32_t), stream_.get()), "packing experts");
+  LaunchPackExperts({.shape = shape,
+                     .data = stack.data.raw(),
+                     .scales = stack.scales.raw(),
+                     .woven_scales = format.woven == 2,
+                     .out = reinterpret_cast<uint8_t*>(packed.get()),
+                     .largest_scale = reinterpret_cast<int32_t*>(largest.get())},
+                    stream_.get());
+  int32_t largest_scale = 0;
+  CudaCheck(cudaMemcpyAsync(&largest_scale, largest.get(), sizeof(int32_t), cudaMemcpyDeviceToHost,
+                            stream_.get()),
+            "packing experts");
+  CudaCheck(cudaStreamSynchronize(stream_.get()), "packing experts");
+  if (format.packing == Packing::kMxfp4 && largest_scale > kLargestE8m0) {
+    return Unsupported("experts with an MXFP4 scale of 2^", largest_scale - 127,
+                       "; the kernels take 2^", kLargestE8m0 - 127,
+                       " at most; --device cpu computes them");
+  }
+  weights_.resize(raw);
+  weights_.push_back(std::move(packed));
+  return Weight{.format = format,
+                .shape = stack.shape,
+                .data = Tensor(weights_.back().get(), DType::kU8, {bytes}),
+                .scales = {}};
+}
+
+// Scratch of one product, taken from the layer's arena; and counters that stay.
+ExpertsScratch CudaOps::Scratch(const Routing& routing, const PackedExperts& weight) {
+  const int64_t counters = ExpertsTickets(weight.rows);
+  if (counters > ticket_count_) {
+    // Kernels in flight use those that were there.
+    CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
+    const int64_t bytes = counters * static_cast<int64_t>(sizeof(int32_t));
+    tickets_ = ValueOrThrow(AllocateDevice(bytes, "counters of the experts", kStepAdvice));
+    CudaCheck(cudaMemsetAsync(tickets_.get(), 0, bytes, stream_.get()), "zeroing counters");
+    ticket_count_ = counters;
+  }
+  const int64_t bytes =
+      ExpertsWorkspaceBytes(routing.experts.dim(0), static_cast<int>(routing.experts.dim(1)),
+                            weight.experts, weight.rows);
+  return {.workspace = layer().TakeBytes(bytes),
+          .tickets = reinterpret_cast<int32_t*>(tickets_.get()),
+          .sms = sms_};
+}
 
 Routing CudaOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
   Dim tokens{"tokens"}, hidden{"hidden"}, experts{"experts"};
@@ -14,20 +90,18 @@ Routing CudaOps::Route(const Tensor& x, const Weight& weight, const Weight& bias
   Routing routing{layer().Take(DType::kI32, {tokens.value, top_k}),
                   layer().Take(DType::kF32, {tokens.value, top_k})};
   const DeviceArena::Mark scratch = layer().mark();
-  float* logits = layer().Take(DType::kF32, {tokens.value, experts.value}).data<float>();
-  LaunchNaiveGemm({.x = x.data<Bf16>(),
-                   .weight = ViewOf(weight),
-                   .bias = VectorOf(bias),
-                   .out_f32 = logits,
-                   .tokens = tokens.value},
-                  stream_.get());
-  LaunchNaiveRoute({.logits = logits,
-                    .experts = routing.experts.data<int32_t>(),
-                    .weights = routing.weights.data<float>(),
-                    .tokens = tokens.value,
-                    .expert_count = static_cast<int>(experts.value),
-                    .top_k = top_k},
-                   stream_.get());
+  LaunchRoute({.x = x.data<Bf16>(),
+               .weight = VectorOf(weight),
+               .bias = VectorOf(bias),
+               .logits = layer().Take(DType::kF32, {tokens.value, experts.value}).data<float>(),
+               .chosen = routing.experts.data<int32_t>(),
+               .weights = routing.weights.data<float>(),
+               .x_stride = hidden.value,
+               .tokens = tokens.value,
+               .hidden = hidden.value,
+               .experts = static_cast<int>(experts.value),
+               .top_k = top_k},
+              stream_.get());
   layer().Release(scratch);
   return routing;
 }
@@ -40,17 +114,20 @@ Tensor CudaOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Wei
   ExpectShape("gate_up", weight, {&experts, &rows, &hidden});
   if (!bias.empty()) ExpectShape("gate_up bias", bias, {&experts, &rows});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, top_k.value, rows.value / 2});
-  LaunchNaiveGateUp({.x = x.data<Bf16>(),
-                     .experts = routing.experts.data<int32_t>(),
-                     .weight = ViewOf(weight),
-                     .bias = VectorOf(bias),
-                     .out = out.data<Bf16>(),
-                     .tokens = tokens.value,
-                     .top_k = static_cast<int>(top_k.value),
-                     .limit = activation.limit,
-                     .alpha = activation.alpha,
-                     .up_offset = activation.up_offset},
-                    stream_.get());
+  const DeviceArena::Mark mark = layer().mark();
+  LaunchExpertsGateUp({.x = x.data<Bf16>(),
+                       .experts = routing.experts.data<int32_t>(),
+                       .weight = PackedOf(weight),
+                       .bias = VectorOf(bias),
+                       .out = out.data<Bf16>(),
+                       .tokens = tokens.value,
+                       .experts_per_token = static_cast<int>(top_k.value),
+                       .limit = activation.limit,
+                       .alpha = activation.alpha,
+                       .up_offset = activation.up_offset,
+                       .scratch = Scratch(routing, PackedOf(weight))},
+                      stream_.get());
+  layer().Release(mark);
   return out;
 }
 
@@ -63,15 +140,18 @@ Tensor CudaOps::ExpertsDown(const Tensor& x, const Routing& routing, const Weigh
   ExpectShape("down", weight, {&experts, &hidden, &inter});
   if (!bias.empty()) ExpectShape("down bias", bias, {&experts, &hidden});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, hidden.value});
-  LaunchNaiveDown({.x = x.data<Bf16>(),
-                   .experts = routing.experts.data<int32_t>(),
-                   .routing = routing.weights.data<float>(),
-                   .weight = ViewOf(weight),
-                   .bias = VectorOf(bias),
-                   .out = out.data<Bf16>(),
-                   .tokens = tokens.value,
-                   .top_k = static_cast<int>(top_k.value)},
-                  stream_.get());
+  const DeviceArena::Mark mark = layer().mark();
+  LaunchExpertsDown({.x = x.data<Bf16>(),
+                     .experts = routing.experts.data<int32_t>(),
+                     .weights = routing.weights.data<float>(),
+                     .weight = PackedOf(weight),
+                     .bias = VectorOf(bias),
+                     .out = out.data<Bf16>(),
+                     .tokens = tokens.value,
+                     .experts_per_token = static_cast<int>(top_k.value),
+                     .scratch = Scratch(routing, PackedOf(weight))},
+                    stream_.get());
+  layer().Release(mark);
   return out;
 }
 

@@ -61,9 +61,9 @@ void StepUpload::Grow(int64_t bytes) {
   capacity_ = std::max({bytes, kFirstBytes, 2 * capacity_});
   constexpr std::string_view kAdvice = "lower --max-step-tokens";
   for (Staging& staging : staging_) {
-    staging.data = AllocatePinned(capacity_, "a step's inputs", kAdvice).value();
+    staging.data = ValueOrThrow(AllocatePinned(capacity_, "a step's inputs", kAdvice));
   }
-  device_ = AllocateDevice(capacity_, "a step's inputs", kAdvice).value();
+  device_ = ValueOrThrow(AllocateDevice(capacity_, "a step's inputs", kAdvice));
 }
 
 void StepUpload::Upload(const Step& step) {
