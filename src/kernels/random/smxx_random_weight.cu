@@ -4,6 +4,8 @@
 // Work      a thread makes 16 bytes at a time (32 numbers of mxfp4, 16 of fp8-block, 8 of bf16), or
 //           8 scales; CTAs stride over the weight. The tables lie in shared memory.
 // Bound     integer instructions: about 8 for a number, with one look-up.
+// Measured  on one H200 (2026-11-30): 120b with mxfp4 experts, 65 GB, 51 ms = 1.28 TB/s; 20b 11 ms;
+//           120b with fp8-block experts, 119 GB, 65 ms. Not tuned.
 // Requires  16-byte alignment of the data; any count of numbers.
 #include <algorithm>
 

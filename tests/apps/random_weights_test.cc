@@ -1,0 +1,79 @@
+// Commands over made-up weights, as a user runs them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "apps/run_program.h"
+#include "base/json.h"
+#include "expect_says.h"
+
+namespace rose {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kToyA = "tests/data/toy-a";  // its configuration alone is used
+
+class RandomWeightsCommand : public testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(out_); }
+  void TearDown() override { fs::remove_all(out_); }
+
+  const std::string out_ = testing::TempDir() + "rose_random_weights_test";
+};
+
+TEST_F(RandomWeightsCommand, ACheckpointAnswersAsTheSameWeightsMadeAtOnce) {
+  const ProgramResult made = RunProgram(
+      {"make-checkpoint", "--like", kToyA, "--seed", "5", "--routing", "zipf:1.5", "--out", out_});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_SAYS(made.out, "79 tensors");
+  const auto generate = [](std::vector<std::string> model) {
+    model.insert(model.begin(), {"generate", "--device", "cpu"});
+    model.insert(model.end(),
+                 {"--token-ids", "1,2,3", "--max-tokens", "6", "--temperature", "0", "--json"});
+    const ProgramResult result = RunProgram(model);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string answer = generate({out_});
+  EXPECT_EQ(answer, generate({"--like", kToyA, "--weights-seed", "5", "--routing", "zipf:1.5"}));
+  EXPECT_EQ(answer, generate({kToyA, "--load-format", "random", "--weights-seed", "5", "--routing",
+                              "zipf:1.5"}));
+  EXPECT_NE(answer, generate({"--like", kToyA, "--weights-seed", "6", "--routing", "zipf:1.5"}));
+}
+
+TEST_F(RandomWeightsCommand, BenchPrefillGivesOneLineForEachLength) {
+  const ProgramResult result =
+      RunProgram({"bench", "prefill", "--device", "cpu", "--like", kToyA, "--tokens", "1,70",
+                  "--chunk", "32", "--runs", "2", "--warmup", "0"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const size_t end = result.out.find('\n');
+  const auto json = ParseJson(result.out.substr(end + 1));
+  ASSERT_TRUE(json.ok()) << result.out;
+  const auto number = [&](const char* key) { return json->Find(key)->AsDouble().value(); };
+  EXPECT_EQ(*json->Find("model")->string(), "toy-a-random");
+  EXPECT_EQ(number("tokens"), 70);
+  EXPECT_EQ(number("runs"), 2);
+  EXPECT_GT(number("tokens_per_s"), 0);
+  EXPECT_LE(number("ms_p10"), number("ms"));
+  EXPECT_LE(number("ms"), number("ms_p90"));
+  EXPECT_NEAR(number("experts_a_layer"), 8, 0.01);
+  EXPECT_EQ(json->Find("floor_ms"), nullptr);
+}
+
+TEST_F(RandomWeightsCommand, SaysWhatIsWrong) {
+  const auto fails = [](const std::vector<std::string>& arguments, const char* message) {
+    const ProgramResult result = RunProgram(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments[0];
+    EXPECT_SAYS(result.err, message);
+  };
+  fails({"make-checkpoint", "--like", "21b", "--out", out_}, "there are 20b, 120b");
+  fails({"make-checkpoint", "--like", "20b", "--out", out_, "--routing", "zipf:-1"}, "balanced");
+  fails({"make-checkpoint", "--like", kToyA, "--out", "tests"}, "exists already");
+  fails({"generate", "models/rosebud", "--like", "20b", "--token-ids", "1"},
+        "either DIR or --like");
+  EXPECT_FALSE(fs::exists(out_));
+}
+
+}  // namespace
+}  // namespace rose
