@@ -211,6 +211,13 @@ TEST_P(Forms, ThoughtsEndWithTheirBudget) {
   EXPECT_FALSE(MayBe(rules, {.thoughts = "q!w?e.r,t;y:u(i)o[p]", .text = "x"}));
 }
 
+TEST_P(Forms, ClosedThoughtsStayClosed) {
+  const OutputRules rules{.calls = OutputRules::Calls::kForbidden, .may_think = false};
+  EXPECT_TRUE(MayBe(rules, {.text = "Hello."}));
+  EXPECT_EQ(MayBe(rules, {.thoughts = "a", .text = "Hello."}),
+            !dialect().Format()->may_skip_thoughts());
+}
+
 TEST_P(Forms, RandomAnswersParseAndFit) {
   ROSE_NEEDS_GRAMMARS();
   std::mt19937 random(11);

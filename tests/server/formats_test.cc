@@ -113,6 +113,25 @@ TEST_P(FormatsOverHttp, ChatToolCalls) {
   EXPECT_EQ(Text(Ask(kChat, StrCat("{", kUser, "}")), "choices.0.message.tool_calls"), "null");
 }
 
+TEST_P(FormatsOverHttp, SeveralCallsOrOneAlone) {
+  ModelAnswer twice = kCall;
+  twice.text = "";  // a forced call has none before it
+  twice.calls.push_back({"", "f", "{}"});
+  Serve(twice);
+  const auto calls = [&](std::string_view field) {
+    const JsonValue body = Ask(kChat, StrCat("{", kUser, ",", kTools, field, "}"));
+    return At(body, "choices.0.message.tool_calls").array()->size();
+  };
+  EXPECT_EQ(calls(""), dialect().says_many_calls ? 2u : 1u);
+  EXPECT_EQ(calls(R"(,"parallel_tool_calls":false)"), 1u);
+  const HttpReply named =
+      backend_->Ask("POST", kChat,
+                    StrCat("{", kUser, ",", kTools,
+                           R"(,"tool_choice":{"type":"function","function":{"name":"f"}}})"));
+  const JsonValue body = ParseJson(named.body).value();
+  EXPECT_EQ(At(body, "choices.0.message.tool_calls").array()->size(), 1u) << named.body;
+}
+
 TEST_P(FormatsOverHttp, ToolLoopsGoOnFromWhatWasSampled) {
   Serve(kCall);
   const JsonValue body = Ask(kChat, StrCat("{", kUser, ",", kTools, "}"));

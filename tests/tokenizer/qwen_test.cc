@@ -74,6 +74,7 @@ TEST(Nfc, ComposesDecomposesAndOrders) {
   EXPECT_EQ(Nfc("a\u0327\u0301"), "\u00e1\u0327");  // over a mark of a lower class
   EXPECT_EQ(Nfc("a\u0345\u0301"), "\u00e1\u0345");
   EXPECT_EQ(Nfc("a\u0301\u0301"), "\u00e1\u0301");  // not over one of its own class
+  EXPECT_EQ(Nfc("e\u0310\u0301"), "e\u0310\u0301");
   EXPECT_EQ(Nfc("\u0301e\u0301"), "\u0301\u00e9");
   EXPECT_EQ(Nfc("\u0344"), "\u0308\u0301");
 }
