@@ -1,14 +1,18 @@
 // The launchers of experts.h: checks, the choice of a kernel, and what runs before and after it.
-#include "kernels/experts/experts.h"
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/experts/experts.h"
 #include "kernels/experts/moe_gemm.h"
 
 namespace rose {
 namespace {
 
+// Steps of more tokens take the grouped kernel, where it has been seen to agree with the other.
+constexpr int64_t kStripsTokens = 64;
+bool PrefersGrouped(Packing packing, int64_t tokens) {
+  return packing == Packing::kMxfp4 && tokens > kStripsTokens;
+}
 // Steps of more tokens sum down's products in a kernel of their own.
 constexpr int64_t kTicketTokens = 64;
 
@@ -32,7 +36,7 @@ void CheckProduct(const Product& p) {
              "scratch");
 }
 
-void LaunchProduct(const Product& product, ExpertsVariant /*variant*/, cudaStream_t stream) {
+void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t stream) {
   CheckProduct(product);
   if (product.tokens == 0) return;
   MoeGemmParams p = product.gemm;
@@ -43,9 +47,14 @@ void LaunchProduct(const Product& product, ExpertsVariant /*variant*/, cudaStrea
                                           MoePlanBytes(p.entry_count, p.weight.experts));
     if (product.tokens <= kTicketTokens) p.tickets = product.scratch.tickets;
   }
+  const bool is_grouped = variant == ExpertsVariant::kAuto
+                              ? PrefersGrouped(p.weight.packing, product.tokens)
+                              : variant == ExpertsVariant::kGrouped;
   const int tile =
-      StripsTileRows(p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)));
-  if (p.entry_count > kOwnPlanEntries || p.weight.experts > kOwnPlanExperts) {
+      is_grouped
+          ? GroupedTileRows(p.weight.packing)
+          : StripsTileRows(p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)));
+  if (is_grouped || p.entry_count > kOwnPlanEntries || p.weight.experts > kOwnPlanExperts) {
     const MoePlanMemory memory =
         MoePlanAt(product.scratch.workspace, p.entry_count, p.weight.experts);
     LaunchMoePlan({.experts = p.experts,
@@ -56,7 +65,12 @@ void LaunchProduct(const Product& product, ExpertsVariant /*variant*/, cudaStrea
                   stream);
     p.plan = {memory.entries, memory.tiles, memory.tile_count};
   }
-  LaunchMoeStrips(p, tile, product.scratch.sms, stream);
+  if (is_grouped) {
+    p.tickets = nullptr;
+    LaunchMoeGrouped(p, product.scratch.sms, stream);
+  } else {
+    LaunchMoeStrips(p, tile, product.scratch.sms, stream);
+  }
   if (is_down && p.tickets == nullptr) LaunchMoeSum(p, stream);
 }
 

@@ -42,8 +42,8 @@ struct PackExpertsParams {
   PackedExperts shape;           // `data` is not used
   const void* data = nullptr;    // as Packing says, [experts, rows, cols]
   const void* scales = nullptr;  // as Packing says; null for bf16
-  // fp8-block only: scale rows of gate and up alternate as the rows do: row 2i + j of the weight
-  // has scale row 2 (i / 128) + j.
+  // fp8-block only: scale rows of gate and up alternate as the rows do (WeightFormat::woven 2): row
+  // 2i + j of the weight has scale row 2 (i / 128) + j.
   bool woven_scales = false;
   uint8_t* out = nullptr;  // [PackedExpertsBytes(shape)]
   // mxfp4 only, may be null: raised to the largest E8M0 byte met. Above kLargestE8m0 the packed

@@ -64,8 +64,10 @@ void LaunchMoePlan(const MoePlanParams& params, cudaStream_t stream);
 // out = sum over a token's slots, ascending, of weights * products, rounded once.
 void LaunchMoeSum(const MoeGemmParams& params, cudaStream_t stream);
 
-// The two variants; `sms` CTAs or a multiple. Rows of a tile are the kernel's choice: TileOf.
+// The two variants, in `sms` CTAs. Rows of a tile are the kernel's choice.
 int StripsTileRows(const PackedExperts& weight, int tokens);
+int GroupedTileRows(Packing packing);
+void LaunchMoeGrouped(const MoeGemmParams& params, int sms, cudaStream_t stream);
 void LaunchMoeStrips(const MoeGemmParams& params, int tile, int sms, cudaStream_t stream);
 
 }  // namespace rose

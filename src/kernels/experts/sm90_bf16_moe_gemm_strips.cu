@@ -1,7 +1,8 @@
 // Computes  products of experts for few rows: x . weight^T + bias, then SwiGLU rounded to bf16, or
 //           the f32 products and, by the last expert of a token to come, their weighted sum,
 //           rounded to bf16 once.
-// Work      A CTA takes a contiguous share of all (tile of rows, block of 16 weight rows). Its warps
+// Work      A CTA takes a contiguous share of all (tile of rows, block of 16 weight rows). Its
+// warps
 //           form groups, a group takes a block; a warp takes chunks of 512 columns of it, decodes
 //           the weights in registers and multiplies them with up to 8 or 16 rows (mma.sync, weights
 //           as the M side). Each warp copies its own weights, through a ring of its own.
@@ -113,9 +114,9 @@ __device__ MoePlan MakeOwnPlan(const MoeGemmParams& p, int tile, uint8_t* memory
 // Walks a warp's copies: stages of the chunks of its group's blocks, in order.
 template <Packing kPacking>
 struct StageWalk {
-  int item;   // (tile, block) of the CTA's range
+  int item;  // (tile, block) of the CTA's range
   int chunk;
-  int unit;   // first of the stage, within the row block
+  int unit;  // first of the stage, within the row block
 
   __device__ void Next(const StripsShape& s, int units, int warp_of_group, int groups) {
     unit += kStageUnits<kPacking>;
@@ -166,8 +167,7 @@ __device__ void FinishBlock(const MoeGemmParams& p, const StripsShape& s, const 
       first += MoeBias(p, tile.expert, row);
       second += MoeBias(p, tile.expert, row + 1);
       if (p.activated != nullptr) {
-        p.activated[int64_t{entry} * (p.weight.rows / 2) + row / 2] =
-            MoeActivate(p, first, second);
+        p.activated[int64_t{entry} * (p.weight.rows / 2) + row / 2] = MoeActivate(p, first, second);
         continue;
       }
       __stcg(reinterpret_cast<float2*>(p.products + int64_t{entry} * p.weight.rows + row),
@@ -213,9 +213,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncwarp();
   ptx::DependencyWait();
   ptx::DependencyLaunch();
-  const MoePlan plan = p.plan.tiles != nullptr
-                           ? p.plan
-                           : MakeOwnPlan(p, s.tile, shared + s.plan_at);
+  const MoePlan plan =
+      p.plan.tiles != nullptr ? p.plan : MakeOwnPlan(p, s.tile, shared + s.plan_at);
 
   const int64_t items = int64_t{*plan.tile_count} * blocks;
   const int begin = static_cast<int>(items * blockIdx.x / gridDim.x);
@@ -272,8 +271,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
               for (int t = 0; t < kTiles; ++t) {
                 if (t >= tiles) break;
-                const uint4 b = ptx::LoadMatrix4(x_row[t] + (first + u) * (kUnitCols * 2) +
-                                                 half * 64);
+                const uint4 b =
+                    ptx::LoadMatrix4(x_row[t] + (first + u) * (kUnitCols * 2) + half * 64);
                 ptx::MmaBf16(chain[t], a[0], b.x, b.y);
                 ptx::MmaBf16(chain[t], a[1], b.z, b.w);
               }
@@ -330,8 +329,7 @@ StripsShape ShapeOf(const PackedExperts& weight, int tile, int entries, bool has
   const int groups = kWarps / s.group_warps;
   const int stage_bytes =
       (weight.packing == Packing::kBf16 ? kStageUnits<Packing::kBf16>
-                                        : kStageUnits<Packing::kMxfp4>) *
-      UnitBytes(weight.packing);
+                                        : kStageUnits<Packing::kMxfp4>)*UnitBytes(weight.packing);
   const int64_t partial =
       int64_t{groups} * 2 * s.chunks * kUnitRows * 8 * tiles * static_cast<int>(sizeof(float));
   const int64_t plan = has_plan ? 0 : (2 * entries + weight.experts + 1) * 4 + entries * 12;

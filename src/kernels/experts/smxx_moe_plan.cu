@@ -1,4 +1,5 @@
-// Computes  which rows go to which expert: entries sorted by expert (ascending within one), cut into
+// Computes  which rows go to which expert: entries sorted by expert (ascending within one), cut
+// into
 //           tiles. Integers only; the same each time.
 // Work      one CTA an expert: counts all entries, then collects its own. A warp takes a contiguous
 //           part of the entries.
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const int own = static_cast<int>(blockIdx.x);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   for (int e = threadIdx.x; e < p.expert_count; e += kThreads) s.counts[e] = 0;
-  __syncthreads();  // counts are zero
+  __syncthreads();                                              // counts are zero
   const int part = (p.entries + kThreads - 1) / kThreads * 32;  // entries of a warp
   const int begin = min(p.entries, warp * part), end = min(p.entries, begin + part);
   int mine = 0;

@@ -18,8 +18,7 @@ __global__ void __launch_bounds__(kThreads)
     smxx_moe_sum_kernel(const __grid_constant__ MoeGemmParams p) {
   const int64_t token = blockIdx.x;
   for (int row = 2 * static_cast<int>(threadIdx.x); row < p.weight.rows; row += 2 * kThreads)
-    *reinterpret_cast<uint32_t*>(p.out + token * p.weight.rows + row) =
-        MoeSumPair(p, token, row);
+    *reinterpret_cast<uint32_t*>(p.out + token * p.weight.rows + row) = MoeSumPair(p, token, row);
 }
 
 }  // namespace

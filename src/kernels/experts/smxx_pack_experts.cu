@@ -85,8 +85,7 @@ __host__ __device__ void PackBf16(const UnitView& v, uint8_t* unit) {
 __host__ __device__ void PackFp8(const UnitView& v, uint8_t* unit) {
   const auto* values = static_cast<const uint8_t*>(v.p->data);
   for (int step = 0; step < 4; ++step) {
-    auto* words =
-        reinterpret_cast<uint32_t*>(unit + step / 2 * 512) + v.lane * 4 + step % 2 * 2;
+    auto* words = reinterpret_cast<uint32_t*>(unit + step / 2 * 512) + v.lane * 4 + step % 2 * 2;
     words[0] = words[1] = 0;
     for (int part = 0; part < 4; ++part) {
       const int row = v.row(part & 1), col = v.col(step, part);
@@ -101,9 +100,9 @@ __host__ __device__ void PackFp8(const UnitView& v, uint8_t* unit) {
   const int row = v.row_block * kRows + v.lane, col = v.unit * kCols;
   if (v.lane < 2 && v.inside(row, col)) {
     const int blocks = (v.p->shape.cols + 127) / 128;
-    const int scale_row = v.p->woven_scales ? 2 * (row / 2 / 128) + row % 2 : row / 128;
-    const int scale_rows = v.p->woven_scales ? 2 * ((v.p->shape.rows / 2 + 127) / 128)
-                                             : (v.p->shape.rows + 127) / 128;
+    const int woven = v.p->woven_scales ? 2 : 1;  // WeightFormat::ScaleRow, ScaleRows
+    const int scale_row = row / woven / 128 * woven + row % woven;
+    const int scale_rows = (v.p->shape.rows / woven + 127) / 128 * woven;
     scale = static_cast<const float*>(
         v.p->scales)[(v.expert * scale_rows + scale_row) * blocks + col / 128];
   }
@@ -114,8 +113,7 @@ __host__ __device__ void PackFp8(const UnitView& v, uint8_t* unit) {
 __host__ __device__ int PackLane(const PackExpertsParams& p, int64_t index, int lane,
                                  int unit_bytes) {
   const int units = p.shape.units(), row_blocks = p.shape.row_blocks();
-  const UnitView view{&p, index / units / row_blocks,
-                      static_cast<int>(index / units % row_blocks),
+  const UnitView view{&p, index / units / row_blocks, static_cast<int>(index / units % row_blocks),
                       static_cast<int>(index % units), lane};
   uint8_t* unit = p.out + index * unit_bytes;
   switch (p.shape.packing) {

@@ -1,4 +1,5 @@
-// mbarriers, and bulk copies from global to shared memory that complete on one.
+// mbarriers, bulk copies from global to shared memory that complete on one, copies of 16 bytes a
+// thread, and what goes with warps that only copy.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,17 @@ __device__ inline void BarriersReady() {
 
 // Arrives, and makes the phase wait for `bytes` of bulk copies besides.
 __device__ inline void BarrierExpect(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   SharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+// The same without arriving.
+__device__ inline void BarrierExpectOnly(uint64_t* barrier, uint32_t bytes) {
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 __device__ inline void BarrierArrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
@@ -46,6 +54,22 @@ __device__ inline void BulkCopy(void* target, const void* source, uint32_t bytes
           "r"(SharedAddress(target)),
       "l"(source), "r"(bytes), "r"(SharedAddress(barrier))
       : "memory");
+}
+
+// 16 bytes from global `source` to shared `target`, or zeros where `is_inside` is false. The copies
+// of a thread since its last commit form a group. PTX ISA, cp.async.
+__device__ inline void CopyAsync16(uint32_t target, const void* source, bool is_inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
+               "r"(is_inside ? 16 : 0)
+               : "memory");
+}
+__device__ inline void CopyAsyncCommit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until at most `kPending` groups of this thread are unfinished.
+template <int kPending>
+__device__ inline void CopyAsyncWait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Programmatic dependent launch: what follows Wait sees all that earlier kernels of the stream
