@@ -50,8 +50,9 @@ class LayerOps {
       : loaded_(loaded), ops_(*loaded.ops), rows_(rows), context_(context) {
     const KvLayout& kv = loaded.model->info().kv;
     const int64_t qkv = W("qkv").shape[0];
-    shape_ = {W("sinks").shape[0], kv.kv_heads, kv.head_dim};
-    ROSE_CHECK_EQ(qkv, (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
+    shape_ = {qkv / kv.head_dim - 2 * kv.kv_heads, kv.kv_heads, kv.head_dim};
+    norms_ = {W("q_norm"), W("k_norm"), 1e-5f};
+    top_k_ = loaded.model->info().experts_per_token;
     x_ = Random({rows, loaded.model->info().hidden});
     qkv_ = Random({rows, qkv});
     attended_ = Random({rows, shape_.heads * shape_.head_dim});
@@ -75,11 +76,13 @@ class LayerOps {
     const Weight& down = W("down");
     const Step step{tokens_, positions_, seqs_, {}};
     ops_.BeginStep(step);
-    const Routing routing = ops_.Route(x_, W("router"), W("router_bias"), kTopK);
+    const Routing routing = ops_.Route(x_, W("router"), W("router_bias"), static_cast<int>(top_k_));
     const double experts = static_cast<double>(up.shape[0]);
     // Of the experts, those that at least one of the rows chose, if choices were even.
     const double used =
-        experts * (1 - std::pow(1 - kTopK / experts, static_cast<double>(rows_))) / experts;
+        experts *
+        (1 - std::pow(1 - static_cast<double>(top_k_) / experts, static_cast<double>(rows_))) /
+        experts;
     const double keys = static_cast<double>(context_) + static_cast<double>(rows_ + 1) / 2;
     const double r = static_cast<double>(rows_);
     const auto gemm = [&](const char* name, const Tensor& x, const Weight& w) {
@@ -89,15 +92,15 @@ class LayerOps {
     // The routing must outlive the op set's arena, which every run clears.
     chosen_ = Copy<int32_t>(routing.experts);
     weights_ = Copy<float>(routing.weights);
-    routing_ = {Tensor(chosen_.data(), DType::kI32, {rows_, kTopK}),
-                Tensor(weights_.data(), DType::kF32, {rows_, kTopK})};
-    inner_ = Random({rows_, kTopK, down.shape[2]});
+    routing_ = {Tensor(chosen_.data(), DType::kI32, {rows_, top_k_}),
+                Tensor(weights_.data(), DType::kF32, {rows_, top_k_})};
+    inner_ = Random({rows_, top_k_, down.shape[2]});
     const auto all = [&](const Weight& w) { return static_cast<double>(w.bytes()) * used; };
     return {
         {"rms_norm", 0, 0, [&] { ops_.RmsNorm(x_, W("attn_norm"), 1e-5f); }},
         gemm("qkv", x_, W("qkv")),
         {"rope_append_kv", 0, 0,
-         [this, step] { ops_.RopeAppendKv(qkv_, shape_, {}, rope_, cache_.layers[0], step); }},
+         [this, step] { ops_.RopeAppendKv(qkv_, shape_, norms_, rope_, cache_.layers[0], step); }},
         {"attention",
          2 * keys *
              static_cast<double>(shape_.kv_heads * shape_.head_dim * ElementBytes(ops_.kv_dtype())),
@@ -105,21 +108,26 @@ class LayerOps {
          [this, step] { ops_.PagedAttention(qkv_, shape_, W("sinks"), cache_.layers[0], step); }},
         gemm("o", attended_, W("o")),
         {"route", 0, 2 * r * Elements(W("router")),
-         [&] { ops_.Route(x_, W("router"), W("router_bias"), kTopK); }},
-        {"experts_gate_up", all(up), 2 * r * kTopK * Elements(up) / experts,
+         [&] { ops_.Route(x_, W("router"), W("router_bias"), static_cast<int>(top_k_)); }},
+        {"experts_gate_up", all(up), 2 * r * static_cast<double>(top_k_) * Elements(up) / experts,
          [&] { ops_.ExpertsGateUp(x_, routing_, up, W("gate_up_bias"), {}); }},
-        {"experts_down", all(down), 2 * r * kTopK * Elements(down) / experts,
+        {"experts_down", all(down), 2 * r * static_cast<double>(top_k_) * Elements(down) / experts,
          [&] { ops_.ExpertsDown(inner_, routing_, down, W("down_bias")); }},
-        gemm("lm_head", x_, loaded_.weights.find("lm_head")->second),
+        gemm("lm_head", x_, Head()),
     };
   }
 
  private:
-  static constexpr int kTopK = 4;
-
+  // Empty if the model has no such weight: a bias, sinks, norms of heads.
   const Weight& W(const char* name) const {
+    static const Weight none;
     const int layer = loaded_.model->info().layers > 1 ? 1 : 0;
-    return loaded_.weights.find(StrCat("layers.", layer, ".", name))->second;
+    const auto weight = loaded_.weights.find(StrCat("layers.", layer, ".", name));
+    return weight == loaded_.weights.end() ? none : weight->second;
+  }
+  const Weight& Head() const {
+    const auto head = loaded_.weights.find("lm_head");
+    return head == loaded_.weights.end() ? loaded_.weights.find("embedding")->second : head->second;
   }
   static double Elements(const Weight& w) {
     double n = 1;
@@ -142,6 +150,8 @@ class LayerOps {
   OpSet& ops_;
   const int64_t rows_, context_;
   AttentionShape shape_;
+  HeadNorms norms_;
+  int64_t top_k_ = 0;
   std::mt19937 random_{1};
   std::normal_distribution<float> normal_;
   std::list<std::vector<float>> memory_;

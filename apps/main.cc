@@ -1,4 +1,4 @@
-// rose: serves OpenAI's gpt-oss models. Each command lives in a file of its name.
+// rose: serves gpt-oss and Qwen3-MoE models. Each command lives in a file of its name.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -27,7 +27,8 @@ int ReportFailure(const Status& status) {
 }  // namespace rose
 
 int main(int argc, char** argv) {
-  CLI::App app{"rose serves OpenAI's gpt-oss models: checkpoint in, OpenAI-compatible API out."};
+  CLI::App app{
+      "rose serves gpt-oss and Qwen3-MoE models: checkpoint in, OpenAI-compatible API out."};
   app.require_subcommand(1);
   app.set_version_flag("--version", ROSE_VERSION);
   int exit_code = 0;

@@ -251,7 +251,8 @@ class Converter {
         ReportText(checkpoint_.folder(), *options_.to, summary, journal_->reports())));
     ROSE_RETURN_IF_ERROR(WriteIndex());
     ROSE_ASSIGN_OR_RETURN(const std::string config,
-                          ConvertedConfig(checkpoint_.config_json(), options_.to->format()));
+                          ConvertedConfig(checkpoint_.config_json(), options_.to->format(),
+                                          plan_.KeptModules(*options_.to)));
     ROSE_RETURN_IF_ERROR(WriteFileAtomically(partial_ + "/config.json", config));
     ROSE_RETURN_IF_ERROR(CopySideFiles());
     SyncFolder(partial_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "checkpoint/convert_config.h"
 #include "checkpoint/safetensors.h"
 
 namespace rose {
@@ -25,10 +26,14 @@ bool NeedsConversion(TensorKind kind, const Codec& from, const Codec& to) {
 Result<ConvertJob> MakeJob(const ResolvedWeight& weight, size_t part, const Codec& to) {
   ConvertJob job;
   job.stem = weight.stems[part];
+  job.kind = weight.spec->kind;
   job.from = weight.codec;
   job.source = weight.parts[part];
   job.shape = weight.spec->shape;
-  if (weight.parts.size() > 1) job.shape[0] = job.source.data.shape[0];
+  if (weight.stems.size() > 1 || weight.is_apart) {
+    if (job.kind == TensorKind::kExperts) job.shape.erase(job.shape.begin());
+    job.shape[0] = job.source.data.shape[0];
+  }
   job.is_converted = NeedsConversion(weight.spec->kind, *weight.codec, to);
   job.target = job.source;
   if (!job.is_converted) return job;
@@ -65,6 +70,16 @@ int64_t ConvertJob::bytes() const {
   int64_t bytes = 0;
   for (const StoredTensor& tensor : tensors()) bytes += StoredBytes(tensor);
   return bytes;
+}
+
+std::vector<std::string> ConvertPlan::KeptModules(const Codec& to) const {
+  std::vector<std::string> kept;
+  for (const ConvertJob& job : jobs) {
+    if (job.kind == TensorKind::kVector || job.is_converted || job.from == &to) continue;
+    std::string name = ModuleOf(job.stem);
+    if (std::find(kept.begin(), kept.end(), name) == kept.end()) kept.push_back(std::move(name));
+  }
+  return kept;
 }
 
 Result<ConvertPlan> PlanConversion(const std::vector<ResolvedWeight>& weights, const Codec& to,

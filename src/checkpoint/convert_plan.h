@@ -14,6 +14,7 @@ namespace rose {
 struct ConvertJob {
   bool is_converted = false;
   std::string stem;
+  TensorKind kind = TensorKind::kMatrix;
   const Codec* from = nullptr;
   std::vector<int64_t> shape;  // logical, of this part of the weight
   StoredWeight source;
@@ -33,6 +34,10 @@ struct ConvertPlan {
   std::vector<ConvertJob> jobs;
   std::vector<ConvertShard> shards;
   int64_t bytes = 0;  // of all tensors
+
+  // Modules ("model.layers.*.mlp.router", every number a '*') of the matrices that are not in `to`
+  // afterwards, each once, in the order of the jobs.
+  std::vector<std::string> KeptModules(const Codec& to) const;
 };
 
 // kUnsupported if a weight cannot be stored in `to`; kInvalidArgument if nothing would change.

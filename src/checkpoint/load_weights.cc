@@ -40,6 +40,13 @@ void Touch(const Tensor& view) {
   for (int64_t at = 0; at < view.bytes(); at += kPage) (void)bytes[at];
 }
 
+// How the rows of a part go to the whole.
+struct RowOrder {
+  int64_t rows = 0;    // that the part has there
+  int64_t stride = 1;  // every so many-th row; woven parts lie between
+  int64_t repeat = 1;  // each row of the part so many times; the last perhaps fewer
+};
+
 // One piece of work for a reader: a tensor of a part, or one expert of a transposed one.
 struct Task {
   std::string source;       // the stored tensor
@@ -47,7 +54,20 @@ struct Task {
   uint8_t* to = nullptr;    // where they go; null = they stay where they are
   bool transposed = false;  // view is [cols, rows]
   bool are_scales = false;  // to be checked
+  RowOrder order = {};
 };
+
+void CopyRows(const Task& task) {
+  const RowOrder& order = task.order;
+  const uint8_t* from = static_cast<const uint8_t*>(task.view.raw());
+  if (order.stride == 1 && order.repeat == 1) {
+    std::memcpy(task.to, from, task.view.bytes());
+    return;
+  }
+  const int64_t bytes = task.view.bytes() / task.view.dim(0);
+  for (int64_t row = 0; row < order.rows; ++row)
+    std::memcpy(task.to + row * order.stride * bytes, from + row / order.repeat * bytes, bytes);
+}
 
 class Loader {
  public:
@@ -56,19 +76,28 @@ class Loader {
 
   // Lays out one weight: a view where the file has it ready, else memory and tasks to fill it.
   Status Plan(const ResolvedWeight& resolved) {
-    Weight weight{resolved.codec->format(), resolved.spec->shape, {}, {}};
+    const WeightFormat& format = resolved.format;
+    Weight weight{format, resolved.spec->shape, {}, {}};
     StoredWeight whole = resolved.codec->Describe(resolved.spec->name, resolved.spec->shape);
     if (whole.transposed) std::swap(whole.data.shape[1], whole.data.shape[2]);
-    std::vector<StoredTensor> data, scales;
+    std::vector<Part> data, scales;
+    const int64_t repeat = resolved.codec->format().block_rows / format.block_rows;
     for (const StoredWeight& part : resolved.parts) {
-      data.push_back(part.data);
-      if (part.scales) scales.push_back(*part.scales);
+      const int64_t rows = part.data.shape[0];
+      data.push_back({part.data, {.rows = rows, .stride = resolved.woven}});
+      if (!part.scales) continue;
+      const int64_t blocks =
+          repeat == 1 ? part.scales->shape[0] : (rows + format.block_rows - 1) / format.block_rows;
+      scales.push_back(
+          {*part.scales, {.rows = blocks, .stride = resolved.woven, .repeat = repeat}});
     }
-    const bool transposed = whole.transposed;
-    ROSE_ASSIGN_OR_RETURN(
-        weight.data,
-        Place(data, whole.data, transposed ? Treatment::kTranspose : Treatment::kAsIs));
+    const Treatment treatment =
+        resolved.parts.front().transposed ? Treatment::kTranspose : Treatment::kAsIs;
+    ROSE_ASSIGN_OR_RETURN(weight.data, Place(data, whole.data, treatment));
     if (whole.scales) {
+      std::vector<int64_t>& shape = whole.scales->shape;
+      const std::vector<int64_t>& values = resolved.spec->shape;
+      shape[values.size() - 2] = format.ScaleRows(values[values.size() - 2]);
       ROSE_ASSIGN_OR_RETURN(weight.scales, Place(scales, *whole.scales, Treatment::kScales));
     }
     loaded_->weights_.emplace(resolved.spec->name, std::move(weight));
@@ -88,18 +117,24 @@ class Loader {
 
  private:
   enum class Treatment { kAsIs, kTranspose, kScales };
+  struct Part {
+    StoredTensor stored;
+    RowOrder order;
+  };
 
-  // The tensor `whole`, made of `parts` one after the other.
-  Result<Tensor> Place(const std::vector<StoredTensor>& parts, const StoredTensor& whole,
+  // The tensor `whole`, made of `parts` one after the other, or, where their stride is more, of so
+  // many at a time whose rows take turns.
+  Result<Tensor> Place(const std::vector<Part>& parts, const StoredTensor& whole,
                        Treatment treatment) {
     const bool transposed = treatment == Treatment::kTranspose;
     const bool are_scales = treatment == Treatment::kScales;
-    total_bytes_ += StoredBytes(whole);
-    const Tensor first = checkpoint_.Data(parts.front().name);
+    for (const Part& part : parts) total_bytes_ += StoredBytes(part.stored);
+    const std::string& first_name = parts.front().stored.name;
+    const Tensor first = checkpoint_.Data(first_name);
     const bool is_aligned =
         reinterpret_cast<uintptr_t>(first.raw()) % ElementBytes(first.dtype()) == 0;
     if (parts.size() == 1 && !transposed && is_aligned) {
-      tasks_.push_back({parts.front().name, first, nullptr, false, are_scales});
+      tasks_.push_back({first_name, first, nullptr, false, are_scales});
       return Tensor(first.raw(), whole.dtype, whole.shape);
     }
     constexpr int64_t kAlign = 64;
@@ -108,14 +143,17 @@ class Loader {
     if (buffer == nullptr)
       return Unavailable("not enough memory for '", whole.name, "': ", bytes, " bytes");
     uint8_t* to = static_cast<uint8_t*>(buffer.get());
-    for (const StoredTensor& part : parts) {
-      const Tensor view = checkpoint_.Data(part.name);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto& [stored, order] = parts[i];
+      const Tensor view = checkpoint_.Data(stored.name);
       if (transposed) {
-        PlaceExperts(part.name, view, to);
-      } else {
-        tasks_.push_back({part.name, view, to, false, are_scales});
+        PlaceExperts(stored.name, view, to);
+        continue;
       }
-      to += view.bytes();
+      const int64_t row_bytes = view.bytes() / view.dim(0);
+      const int64_t turn = static_cast<int64_t>(i) % order.stride;
+      tasks_.push_back({stored.name, view, to + turn * row_bytes, false, are_scales, order});
+      if (turn + 1 == order.stride) to += order.rows * order.stride * row_bytes;
     }
     Tensor placed(buffer.get(), whole.dtype, whole.shape);
     loaded_->buffers_.push_back(std::move(buffer));
@@ -139,7 +177,7 @@ class Loader {
       TransposePairs(static_cast<const uint8_t*>(task.view.raw()), task.view.dim(0),
                      task.view.dim(1), task.to);
     } else {
-      std::memcpy(task.to, task.view.raw(), task.view.bytes());
+      CopyRows(task);
     }
     if (task.are_scales) problems_[index] = FindBadScale(task.source, task.view);
     done_bytes_ += task.view.bytes();

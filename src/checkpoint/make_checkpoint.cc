@@ -42,6 +42,10 @@ int64_t Product(const std::vector<int64_t>& shape) {
 // The tensors of a row, in order.
 Status AddPieces(const TensorSpec& spec, const RandomRecipe& recipe, std::vector<Piece>& pieces) {
   const TensorSource& stems = spec.sources.front();
+  if (stems.front().find('*') != std::string::npos) {
+    return Unsupported("'", spec.name, "' lies in tensors of its own for every expert, and only ",
+                       "whole stacks can be made up");
+  }
   if (stems.size() > 1 && stems.size() != spec.part_rows.size()) {
     return Unsupported("'", spec.name, "' is made of ", stems.size(),
                        " tensors whose sizes the model's table does not say");
@@ -201,10 +205,18 @@ Result<MakeCheckpointSummary> MakeCheckpoint(std::string_view config_json,
   ROSE_ASSIGN_OR_RETURN(const std::vector<RandomRecipe> recipes,
                         RandomRecipes(table, options.random));
   std::vector<Piece> pieces;
-  for (size_t i = 0; i < table.size(); ++i)
+  std::vector<std::string> kept;  // modules of the matrices, which are bf16 here
+  for (size_t i = 0; i < table.size(); ++i) {
     ROSE_RETURN_IF_ERROR(AddPieces(table[i], recipes[i], pieces));
+    if (table[i].kind != TensorKind::kMatrix) continue;
+    for (const std::string& stem : table[i].sources.front()) {
+      std::string module = ModuleOf(stem);
+      if (std::find(kept.begin(), kept.end(), module) == kept.end())
+        kept.push_back(std::move(module));
+    }
+  }
   ROSE_ASSIGN_OR_RETURN(const std::string config,
-                        ConvertedConfig(config_json, options.random.experts));
+                        ConvertedConfig(config_json, options.random.experts, kept));
   fs::create_directories(partial, error);
   if (error) return IoError(partial, ": cannot make the folder: ", error.message());
   Maker maker(options, std::move(pieces));

@@ -1,5 +1,6 @@
 #include "checkpoint/resolve.h"
 
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -67,12 +68,21 @@ class Resolver {
 
   Attempt Try(const TensorSpec& spec, const TensorSource& source) {
     Attempt attempt;
-    attempt.weight = {&spec, nullptr, source, {}};
-    ROSE_CHECK(source.size() == 1 || spec.kind != TensorKind::kExperts,
-               "joined experts: ", spec.name);
+    attempt.weight.spec = &spec;
+    if (spec.kind == TensorKind::kExperts) {
+      Experts(source, attempt);
+    } else {
+      Joined(source, attempt);
+    }
+    if (attempt.weight.codec != nullptr) attempt.weight.format = FormatInMemory(attempt.weight);
+    return attempt;
+  }
+
+  void Joined(const TensorSource& source, Attempt& attempt) {
+    attempt.weight.stems = source;
     int64_t rows = 0;
     for (const std::string& stem : source) {
-      std::vector<int64_t> shape = spec.shape;
+      std::vector<int64_t> shape = attempt.weight.spec->shape;
       if (source.size() > 1) {  // how many rows a part has is for the parts to say
         const std::optional<StoredTensor> stored = lookup_(stem);
         if (stored && !stored->shape.empty()) shape[0] = stored->shape[0];
@@ -80,9 +90,50 @@ class Resolver {
       }
       Part(stem, shape, attempt);
     }
-    if (source.size() > 1 && attempt.missing.empty() && attempt.wrong.empty())
-      CheckJoin(rows, attempt);
-    return attempt;
+    const bool is_whole = attempt.missing.empty() && attempt.wrong.empty();
+    if (source.size() > 1 && is_whole && rows != attempt.weight.spec->shape[0])
+      attempt.wrong.push_back(StrCat("the rows of '", source.front(),
+                                     "' and what follows add up to ", rows, ", expected ",
+                                     attempt.weight.spec->shape[0]));
+  }
+
+  // One stack, or matrices of their own in the order of experts, woven where there are several.
+  void Experts(const TensorSource& source, Attempt& attempt) {
+    const TensorSpec& spec = *attempt.weight.spec;
+    const int64_t woven = std::ssize(source);
+    if (woven == 1 && source.front().find('*') == std::string::npos) {
+      attempt.weight.stems = source;
+      return Part(source.front(), spec.shape, attempt);
+    }
+    ROSE_CHECK(spec.shape.size() == 3 && spec.shape[1] % woven == 0, spec.name);
+    attempt.weight.is_apart = true;
+    attempt.weight.woven = woven;
+    for (int64_t expert = 0; expert < spec.shape[0]; ++expert) {
+      for (const std::string& pattern : source) {
+        const size_t star = pattern.find('*');
+        ROSE_CHECK(star != std::string::npos, spec.name, ": no '*' in ", pattern);
+        std::string stem = pattern;
+        stem.replace(star, 1, std::to_string(expert));
+        Part(stem, std::vector<int64_t>{spec.shape[1] / woven, spec.shape[2]}, attempt);
+        attempt.weight.stems.push_back(std::move(stem));
+      }
+    }
+  }
+
+  // Blocks of scales begin anew with every part. Where a part ends within a block, the whole has
+  // blocks of fewer rows, so that all borders are borders of blocks.
+  static WeightFormat FormatInMemory(const ResolvedWeight& weight) {
+    WeightFormat format = weight.codec->format();
+    if (format.block_rows == 1) return format;
+    if (weight.spec->kind == TensorKind::kExperts) {
+      format.woven = static_cast<int>(weight.woven);
+      return format;
+    }
+    int64_t rows = format.block_rows;
+    for (size_t i = 0; i + 1 < weight.parts.size(); ++i)
+      rows = std::gcd(rows, weight.parts[i].data.shape[0]);
+    format.block_rows = static_cast<int>(rows);
+    return format;
   }
 
   // Lets the codecs look for one source; the first that knows its names decides.
@@ -108,23 +159,6 @@ class Resolver {
     }
     attempt.missing.push_back("'" + stem + "'");
     if (spec.kind == TensorKind::kExperts) attempt.missing.back() += " (in any weight format)";
-  }
-
-  // Parts on top of each other must have the rows of the whole, and may not cut a block of scales.
-  static void CheckJoin(int64_t rows, Attempt& attempt) {
-    const ResolvedWeight& weight = attempt.weight;
-    if (rows != weight.spec->shape[0])
-      attempt.wrong.push_back(StrCat("the rows of '", weight.stems.front(),
-                                     "' and what follows add up to ", rows, ", expected ",
-                                     weight.spec->shape[0]));
-    const int64_t block_rows = weight.codec->format().block_rows;
-    for (size_t i = 0; i + 1 < weight.parts.size(); ++i) {
-      const StoredTensor& data = weight.parts[i].data;
-      if (data.shape[0] % block_rows != 0)
-        attempt.wrong.push_back(StrCat("tensor '", data.name, "' has ", data.shape[0],
-                                       " rows; joined ", weight.codec->name(),
-                                       " needs a multiple of ", block_rows));
-    }
   }
 
   // Marks what belongs to a stem. Where it is wrong, all that a format might have there, so that it

@@ -16,8 +16,11 @@ namespace rose {
 struct ResolvedWeight {
   const TensorSpec* spec = nullptr;  // of the table given
   const Codec* codec = nullptr;      // of all parts
-  TensorSource stems;                // the alternative that was found
+  TensorSource stems;                // the alternative that was found, '*' replaced
   std::vector<StoredWeight> parts;   // one for each stem, joined along the rows
+  bool is_apart = false;             // experts, each in tensors of its own
+  int64_t woven = 1;                 // so many parts at a time have their rows woven
+  WeightFormat format;               // of the whole in memory; its parts are as the codec says
 };
 
 struct Resolution {

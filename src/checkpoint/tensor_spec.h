@@ -18,9 +18,13 @@ enum class TensorKind {
 };
 
 // Where one weight can come from: checkpoint tensors that are joined along the rows (axis 0).
-// For kExperts a source is a stem: codecs look for stem + "_blocks"/"_scales" (or ".blocks"/
-// ".scales") and so on; the bare stem is the dequantised BF16 form [experts, cols, rows], which is
-// transposed (spec B.6).
+// A source is a stem: codecs look for stem + "_blocks"/"_scales" (or ".blocks"/".scales"),
+// "_scale_inv" and so on.
+//
+// For kExperts it is one stem of the whole stack, whose bare BF16 form is transposed, [experts,
+// cols, rows] (spec B.6); or stems with a '*', which stands for the number of an expert, each a
+// matrix [rows / stems, cols] of its own. Rows of several such stems are woven: with a gate and an
+// up, row 2i is the gate's row i and row 2i + 1 the up's.
 using TensorSource = std::vector<std::string>;
 
 // What a weight does in its model: decides how large made-up numbers are (random_recipe.h).

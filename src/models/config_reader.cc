@@ -1,8 +1,44 @@
 #include "models/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rose {
+namespace {
+
+// Keys of model families that change the mathematics.
+constexpr std::string_view kParts[] = {"attn_logit_softcapping",
+                                       "final_logit_softcapping",
+                                       "query_pre_attn_scalar",
+                                       "use_qk_norm",
+                                       "qk_norm",
+                                       "n_shared_experts",
+                                       "num_shared_experts",
+                                       "shared_expert_intermediate_size",
+                                       "moe_intermediate_size",
+                                       "first_k_dense_replace",
+                                       "decoder_sparse_step",
+                                       "mlp_only_layers",
+                                       "n_group",
+                                       "topk_group",
+                                       "scoring_func",
+                                       "routed_scaling_factor",
+                                       "attention_multiplier",
+                                       "residual_multiplier",
+                                       "embedding_multiplier",
+                                       "logits_scaling",
+                                       "rope_local_base_freq",
+                                       "num_nextn_predict_layers"};
+
+}  // namespace
+
+Result<boost::json::object> ParseConfigObject(std::string_view config_json) {
+  boost::system::error_code error;
+  boost::json::value parsed = boost::json::parse(config_json, error);
+  if (error) return InvalidArgument("config.json is not JSON: ", error.message());
+  if (!parsed.is_object()) return InvalidArgument("config.json: expected an object");
+  return std::move(parsed.as_object());
+}
 
 ConfigReader::ConfigReader(const boost::json::object& object, std::string where)
     : object_(object), where_(std::move(where)) {}
@@ -92,6 +128,26 @@ void ConfigReader::Require(std::string_view key, const boost::json::value& expec
 
 void ConfigReader::Refuse(std::string_view key, std::string_view why) {
   if (Has(key)) Fault(key, why);
+}
+
+void ConfigReader::RefuseForeignParts(std::string_view family,
+                                      std::initializer_list<std::string_view> own) {
+  for (const std::string_view key : kParts) {
+    if (std::find(own.begin(), own.end(), key) == own.end())
+      Refuse(key, StrCat(family, " has no such part"));
+  }
+}
+
+void ConfigReader::CheckTokenIds(int64_t vocab) {
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (!Has(key)) continue;
+    const boost::json::value& value = *Find(key);
+    const boost::json::array one = {value};
+    for (const boost::json::value& id : value.is_array() ? value.get_array() : one) {
+      const bool is_id = id.is_int64() && id.get_int64() >= 0 && id.get_int64() < vocab;
+      if (!is_id) Fault(key, StrCat("expected token ids from 0 to ", vocab - 1));
+    }
+  }
 }
 
 }  // namespace rose

@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "base/status.h"
 
 namespace rose {
+
+// The text of a config.json; kInvalidArgument if it is no JSON object.
+Result<boost::json::object> ParseConfigObject(std::string_view config_json);
 
 class ConfigReader {
  public:
@@ -32,6 +36,15 @@ class ConfigReader {
   void Require(std::string_view key, const boost::json::value& value, std::string_view why);
   // Faults if the key is there at all.
   void Refuse(std::string_view key, std::string_view why);
+
+  // Faults if bos_token_id, eos_token_id or pad_token_id, where they are there, are no ids, or
+  // lists of ids, below `vocab`. They decide nothing in a model, but one that it does not have says
+  // that this config belongs to another.
+  void CheckTokenIds(int64_t vocab);
+
+  // Faults if a key is there that changes the mathematics in some family of models and is not among
+  // `own`, those that the caller reads.
+  void RefuseForeignParts(std::string_view family, std::initializer_list<std::string_view> own);
 
   void Fault(std::string_view key, std::string_view problem);
   const Status& status() const { return status_; }

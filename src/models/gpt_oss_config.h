@@ -7,19 +7,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "models/rope_config.h"
 #include "ops/ops.h"
 
 namespace rose {
-
-// Rotary positions; factor 1 is plain RoPE. Spec A.5.
-struct RopeConfig {
-  double theta = 0;
-  double factor = 1;      // YaRN's stretch of the context
-  double beta_fast = 32;  // turns over the original context above which nothing is interpolated
-  double beta_slow = 1;   // turns below which everything is
-  int64_t original_context = 0;
-  bool truncate = false;  // round the ramp's bounds to whole dimensions
-};
 
 struct GptOssConfig {
   int64_t vocab = 0;
@@ -42,8 +33,5 @@ struct GptOssConfig {
 // Every key that is missing, of the wrong kind, out of range, or asks for mathematics that this
 // model does not have is kInvalidArgument naming key and value.
 Result<GptOssConfig> ParseGptOssConfig(std::string_view config_json);
-
-// Inverse frequencies [head_dim/2] and the scale of cos and sin, computed in double.
-Rope MakeRope(const RopeConfig& config, int64_t head_dim);
 
 }  // namespace rose

@@ -2,8 +2,10 @@
 #include <boost/json.hpp>
 #include <string>
 
+#include "models/config_reader.h"
 #include "models/gpt_oss.h"
 #include "models/model.h"
+#include "models/qwen3_moe.h"
 
 namespace rose {
 namespace {
@@ -17,6 +19,7 @@ struct ModelRow {
 
 constexpr ModelRow kModels[] = {
     {"GptOssForCausalLM", CreateGptOss},
+    {"Qwen3MoeForCausalLM", CreateQwen3Moe},
 };
 
 // "architectures" holds a list of one name. OpenAI's original/config.json has none; its
@@ -41,11 +44,8 @@ Result<std::string> ArchitectureOf(const boost::json::object& config) {
 }  // namespace
 
 Result<std::unique_ptr<Model>> CreateModel(std::string_view config_json) {
-  boost::system::error_code error;
-  const boost::json::value config = boost::json::parse(config_json, error);
-  if (error) return InvalidArgument("config.json is not JSON: ", error.message());
-  if (!config.is_object()) return InvalidArgument("config.json: expected an object");
-  ROSE_ASSIGN_OR_RETURN(const std::string architecture, ArchitectureOf(config.as_object()));
+  ROSE_ASSIGN_OR_RETURN(const boost::json::object config, ParseConfigObject(config_json));
+  ROSE_ASSIGN_OR_RETURN(const std::string architecture, ArchitectureOf(config));
   std::string known;
   for (const ModelRow& row : kModels) {
     if (row.architecture == architecture) return row.create(config_json);
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Model>> CreateModel(std::string_view config_json) {
   }
   return Unsupported("config.json: architecture \"", architecture.substr(0, 100),
                      "\" is not supported; known: ", known,
-                     " (CONTRIBUTING.md says where a new one goes)");
+                     " (docs/new-model.md says how a new one is added)");
 }
 
 }  // namespace rose

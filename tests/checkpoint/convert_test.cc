@@ -462,17 +462,19 @@ TEST(ConvertTest, ConfigFollowsTheFormat) {
   const std::string config =
       R"({"architectures":["GptOssForCausalLM"],"quantization_config":{"quant_method":"mxfp4"},)"
       R"("rms_norm_eps":1e-05,"rope_theta":150000})";
-  const std::string fp8 = *ConvertedConfig(config, kFp8BlockFormat);
+  const std::vector<std::string> kept = {"lm_head", "model.layers.*.mlp.router"};
+  const std::string fp8 = *ConvertedConfig(config, kFp8BlockFormat, kept);
   EXPECT_SAYS(fp8, R"("quant_method":"fp8","weight_block_size":[128,128])");
+  EXPECT_SAYS(fp8, R"("modules_to_not_convert":["lm_head","model.layers.*.mlp.router"])");
   EXPECT_EQ(fp8.find("mxfp4"), std::string::npos);
   EXPECT_SAYS(fp8, "\"rope_theta\": 150000");
   EXPECT_EQ(json::parse(fp8).at("rms_norm_eps").as_double(), 1e-5);
-  const std::string bf16 = *ConvertedConfig(fp8, kBf16Format);
+  const std::string bf16 = *ConvertedConfig(fp8, kBf16Format, kept);
   EXPECT_EQ(bf16.find("quantization_config"), std::string::npos);
-  EXPECT_SAYS(*ConvertedConfig(bf16, kMxfp4Format), R"("quant_method":"mxfp4"})");
+  EXPECT_SAYS(*ConvertedConfig(bf16, kMxfp4Format, kept), R"("quant_method":"mxfp4"})");
   const std::string original = R"({"num_experts": 32})";
-  EXPECT_EQ(*ConvertedConfig(original, kFp8BlockFormat), original);
-  EXPECT_FALSE(ConvertedConfig("[]", kFp8BlockFormat).ok());
+  EXPECT_EQ(*ConvertedConfig(original, kFp8BlockFormat, kept), original);
+  EXPECT_FALSE(ConvertedConfig("[]", kFp8BlockFormat, kept).ok());
 }
 
 }  // namespace

@@ -107,8 +107,12 @@ class EqualityRuns {
     return tokens;
   }
 
-  std::unique_ptr<Executor> NewExecutor(const std::vector<int64_t>& pages,
-                                        const std::vector<int64_t>& host = {}) {
+  // Pages of the device and the host; a family with one group of layers takes the first.
+  std::unique_ptr<Executor> NewExecutor(std::vector<int64_t> pages,
+                                        std::vector<int64_t> host = {}) {
+    const size_t groups = model_.model->info().kv.groups.size();
+    pages.resize(groups);
+    if (!host.empty()) host.resize(groups);
     return CreateExecutor(*model_.model, *model_.ops, pages, host).value();
   }
 

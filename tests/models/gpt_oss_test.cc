@@ -93,10 +93,17 @@ TEST(GptOssTest, ModelsOfOneKindOfLayerHaveOneGroup) {
   }
 }
 
-TEST(Case088, ARowIsTheSameBitsAloneInABatchAndInEveryChunking) {
+// Case 88 for a small model of every family.
+class Case088 : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, Case088, testing::ValuesIn(SmallConfigs()),
+                         [](const auto& info) {
+                           return CreateModel(info.param).value()->info().architecture;
+                         });
+
+TEST_P(Case088, ARowIsTheSameBitsAloneInABatchAndInEveryChunking) {
   for (OpSetCase& set : AllOpSets()) {
     SCOPED_TRACE(set.name);
-    RandomModel random(SmallConfig(), *set.ops);
+    RandomModel random(GetParam(), *set.ops);
     const std::vector<int32_t> tokens = Tokens(150);
     const std::vector<float> alone = LogitsAlone(random.model(), *set.ops, tokens, 150);
     for (int64_t chunk : {1, 7, 64}) {
@@ -128,13 +135,13 @@ TEST(Case088, ARowIsTheSameBitsAloneInABatchAndInEveryChunking) {
   }
 }
 
-TEST(Case088, TheNumberOfThreadsChangesNothing) {
+TEST_P(Case088, TheNumberOfThreadsChangesNothing) {
   for (CpuIsa isa : AvailableCpuIsas()) {
     for (Precision precision : {Precision::kExact, Precision::kFast}) {
       std::vector<float> expected;
       for (int threads : {1, 2, 5}) {
         CpuFastOps ops({.threads = threads, .precision = precision, .isa = isa});
-        RandomModel random(SmallConfig(), ops);
+        RandomModel random(GetParam(), ops);
         const std::vector<float> logits = LogitsAlone(random.model(), ops, Tokens(200), 100);
         if (expected.empty()) expected = logits;
         ExpectSameBits(logits.data(), expected.data(), 96);
