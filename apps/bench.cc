@@ -66,6 +66,11 @@ class Meter {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return finished_ == std::ssize(got_); });
     if (!error_.empty()) return Status(StatusCode::kInternal, error_);
+    if (tokens_ == 0) {
+      return InvalidArgument("the first of ", got_.size(),
+                             " users has its answer before the last has its first token; give more "
+                             "--tokens, or fewer --users");
+    }
     const std::chrono::duration<double> prefill = all_started_ - begin;
     const std::chrono::duration<double> decode = last_ - all_started_;
     const double users = static_cast<double>(got_.size());

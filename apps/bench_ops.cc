@@ -167,6 +167,9 @@ class LayerOps {
 
 Status RunOps(const OpsOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
+  if (loaded.ops->draws() != nullptr) {
+    return Unsupported("rose bench ops times ops in host memory; use --device cpu");
+  }
   const std::string machine = MachineJson(loaded, options.model);
   for (int64_t rows : options.rows) {
     LayerOps layer(loaded, rows, options.context);

@@ -56,7 +56,9 @@ class DeviceExecutor : public Executor {
     inputs_.Fill(plan);
     if (before != nullptr && !before->is_finished) FeedOnDevice(*before, plan);
     ops_.CopyPages(kv_, host_kv_, plan.copies);
-    flight.logits = model_.Forward(ops_, kv_, inputs_.step());
+    ops_.BeginStep(inputs_.step());
+    flight.logits =
+        ops_.Replayed(inputs_.step(), [this] { return model_.Forward(ops_, kv_, inputs_.step()); });
     Draw(flight);
   }
 

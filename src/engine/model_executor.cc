@@ -35,6 +35,7 @@ StepResult ModelExecutor::Wait() {
   const StepPlan& plan = *std::exchange(plan_, nullptr);
   inputs_.Fill(plan);
   ops_.CopyPages(kv_, host_kv_, plan.copies);
+  ops_.BeginStep(inputs_.step());
   const Tensor logits = ops_.ToHost(model_.Forward(ops_, kv_, inputs_.step()));
   if (!inputs_.logit_rows.empty()) {
     ROSE_CHECK_EQ(logits.dim(0), std::ssize(inputs_.logit_rows));

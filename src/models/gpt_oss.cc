@@ -151,7 +151,6 @@ class GptOss : public Model {
   Tensor Forward(OpSet& ops, KvCache& kv, const Step& step) const override {
     ROSE_CHECK(!layers_.empty(), "Forward before Bind");
     ROSE_CHECK_EQ(kv.layers.size(), layers_.size());
-    ops.BeginStep(step);
     Tensor residual = ops.Embed(step, embedding_);
     Tensor x = ops.RmsNorm(residual, layers_[0].attn_norm, config_.rms_norm_eps);
     for (size_t i = 0; i < layers_.size(); ++i) {

@@ -40,8 +40,8 @@ class Model {
   // Takes its weights. Called once, before the first Forward.
   virtual void Bind(const WeightLookup& weight) = 0;
 
-  // Runs a step. Writes K and V of all its rows into `kv`; returns logits F32
-  // [step.logit_rows, vocab] in the op set's step arena.
+  // Runs the step that ops.BeginStep has begun. Writes K and V of all its rows into `kv`; returns
+  // logits F32 [step.logit_rows, vocab] in the op set's step arena.
   virtual Tensor Forward(OpSet& ops, KvCache& kv, const Step& step) const = 0;
 };
 

@@ -113,7 +113,6 @@ class Qwen3Moe : public Model {
     ROSE_CHECK(!layers_.empty(), "Forward before Bind");
     ROSE_CHECK_EQ(kv.layers.size(), layers_.size());
     const Weight none;  // no biases, no sinks
-    ops.BeginStep(step);
     Tensor residual = ops.Embed(step, embedding_);
     Tensor x = ops.RmsNorm(residual, layers_[0].attn_norm, config_.rms_norm_eps);
     for (size_t i = 0; i < layers_.size(); ++i) {

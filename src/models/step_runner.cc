@@ -39,7 +39,9 @@ Tensor StepRunner::Run(std::span<const SequenceTokens> step, std::span<const int
       positions.push_back(static_cast<int32_t>(length++));
     }
   }
-  return ops_.ToHost(model_.Forward(ops_, kv_, {tokens, positions, seqs, logit_rows}));
+  const Step inputs{tokens, positions, seqs, logit_rows};
+  ops_.BeginStep(inputs);
+  return ops_.ToHost(model_.Forward(ops_, kv_, inputs));
 }
 
 void StepRunner::Truncate(int64_t sequence, int64_t length) {

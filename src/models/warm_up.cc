@@ -28,7 +28,9 @@ void RunStep(const Model& model, OpSet& ops, KvCache& kv, int64_t sequences, int
       positions.push_back(static_cast<int32_t>(end - rows_of_each + i));
     }
   }
-  (void)ops.ToHost(model.Forward(ops, kv, {tokens, positions, seqs, logits}));
+  const Step step{tokens, positions, seqs, logits};
+  ops.BeginStep(step);
+  (void)ops.ToHost(model.Forward(ops, kv, step));
 }
 
 }  // namespace

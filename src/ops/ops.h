@@ -9,6 +9,7 @@
 // type is our bug: ROSE_CHECK, naming tensor, axis and both numbers.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string_view>
@@ -145,6 +146,14 @@ class OpSet {
   // x [tokens, hidden], weight [vocab, hidden] -> x . weight^T [tokens, vocab], F32 on every
   // device.
   virtual Tensor Logits(const Tensor& x, const Weight& weight) = 0;
+
+  // Runs `ops`, a whole forward pass of the step that has begun, and returns what it returns. Steps
+  // of the same shape must enqueue the same work each time, so that a device may record it and
+  // replay it without the host's part: they are steps of one model with the cache that AllocateKv
+  // gave last. What is returned is valid until the next BeginStep.
+  virtual Tensor Replayed(const Step& /*step*/, const std::function<Tensor()>& ops) {
+    return ops();
+  }
 
   // Draws on the device, if the op set can; else null, and the host draws from ToHost's logits.
   virtual DrawQueue* draws() { return nullptr; }

@@ -236,48 +236,70 @@ __device__ void FindBin(Selection& s, int bins, uint32_t wanted_count, double wa
   }
 }
 
-// The lowest rank kept of those >= `last`: the wanted_count-th, or, where wanted_count is 0, the
-// first by which the weights reach wanted_weight. All threads of the CTA.
-__device__ uint64_t SelectLast(Selection& s, const Logits& logits, int64_t vocab, float largest,
-                               const DrawRow& row, uint64_t last, uint32_t wanted_count,
-                               double wanted_weight) {
-  // Members of the bin that is looked into: those of bin `chosen` whose rank begins with `prefix`.
-  int chosen = -1;
+// What SelectLast looks into: ranks >= last with a weight, of the bin `width_bin` (-1 = of all), whose
+// first digits are `prefix`: those above `shift` bits (64 = no digit).
+struct Members {
+  const Logits& logits;
+  const DrawRow& row;
+  float largest;
+  uint64_t last;
+  int width_bin = -1;
   uint64_t prefix = 0;
-  for (int shift = 64; shift >= 0; shift -= 8) {
-    const bool by_width = shift == 64;
-    const int bins = by_width ? kBins : 256;
+  int shift = 64;
+
+  // The weight of a member, 0 for others.
+  __device__ uint64_t Weight(float logit, uint64_t rank) const {
+    if (rank < last || (shift < 64 && rank >> shift != prefix)) return 0;
+    if (width_bin >= 0 && BinOf(logit, largest, row) != width_bin) return 0;
+    return WeightOf(logit, largest, row);
+  }
+};
+
+// The least rank of all members. All threads of the CTA.
+__device__ uint64_t LeastOf(const Members& members, int64_t vocab) {
+  uint64_t most = 0;  // of the complements
+  for (int64_t id = threadIdx.x; id < vocab; id += kPickThreads) {
+    const float logit = members.logits[id];
+    const uint64_t rank = Rank(logit, id);
+    if (members.Weight(logit, rank) != 0) most = max(most, ~rank);
+  }
+  return ~BlockReduce<kPickThreads>(most, WarpMax);
+}
+
+// The lowest rank kept of the members: the wanted_count-th, or, where wanted_count is 0, the first
+// by which the weights reach wanted_weight. All threads of the CTA.
+__device__ uint64_t SelectLast(Selection& s, Members members, int64_t vocab, uint32_t wanted_count,
+                               double wanted_weight) {
+  for (int digit = -1; digit < 8; ++digit) {  // -1: the bins of equal width
+    const int bins = digit < 0 ? kBins : 256;
     for (int i = threadIdx.x; i < bins; i += kPickThreads) s.count[i] = 0, s.weight[i] = 0;
-    if (by_width && threadIdx.x == 0) s.count_before = 0, s.weight_before = 0;
+    if (digit < 0 && threadIdx.x == 0) s.count_before = 0, s.weight_before = 0;
     __syncthreads();  // the histogram is empty
     for (int64_t id = threadIdx.x; id < vocab; id += kPickThreads) {
-      const float logit = logits[id];
+      const float logit = members.logits[id];
       const uint64_t rank = Rank(logit, id);
-      if (rank < last) continue;
-      const uint64_t weight = WeightOf(logit, largest, row);
+      const uint64_t weight = members.Weight(logit, rank);
       if (weight == 0) continue;
-      int bin = BinOf(logit, largest, row);
-      if (!by_width) {
-        if (bin != chosen || (shift < 56 && rank >> (shift + 8) != prefix)) continue;
-        bin = 255 - static_cast<int>(rank >> shift & 255);
-      }
+      const int bin = digit < 0 ? BinOf(logit, members.largest, members.row)
+                                : 255 - static_cast<int>(rank >> (members.shift - 8) & 255);
       atomicAdd(&s.count[bin], 1u);
       atomicAdd(reinterpret_cast<unsigned long long*>(&s.weight[bin]), weight);
     }
     __syncthreads();  // the histogram is full
     if (threadIdx.x == 0) FindBin(s, bins, wanted_count, wanted_weight);
     __syncthreads();  // the bin is found
-    if (by_width) {
-      chosen = s.bin;
+    if (digit < 0) {
+      members.width_bin = s.bin;
     } else {
-      prefix = prefix << 8 | static_cast<uint64_t>(255 - s.bin);
+      members.prefix = members.prefix << 8 | static_cast<uint64_t>(255 - s.bin);
+      members.shift -= 8;
     }
-    const bool is_alone = s.count[s.bin] == 1;
-    const bool is_whole = wanted_count > 0 && s.count_before + s.count[s.bin] == wanted_count;
-    if (!by_width && (is_alone || is_whole)) return prefix << shift;
+    const uint32_t count = s.count[s.bin];
+    const bool is_whole = wanted_count > 0 && s.count_before + count == wanted_count;
     __syncthreads();  // everyone has read the histogram
+    if (count == 1 || is_whole) break;
   }
-  return prefix;
+  return LeastOf(members, vocab);
 }
 
 // The last rank that top_k and top_p keep.
@@ -291,7 +313,7 @@ __device__ uint64_t LastKept(const DrawParams& p, const DrawRow& row, const Logi
   }
   kept = static_cast<uint32_t>(BlockReduce<kPickThreads>(kept, WarpSum));
   if (row.rule.top_k > 0 && static_cast<uint32_t>(row.rule.top_k) < kept) {
-    last = SelectLast(selection, logits, p.vocab, largest, row, last,
+    last = SelectLast(selection, {logits, row, largest, last}, p.vocab,
                       static_cast<uint32_t>(row.rule.top_k), 0);
   }
   if (row.rule.top_p < 1) {
@@ -301,7 +323,7 @@ __device__ uint64_t LastKept(const DrawParams& p, const DrawRow& row, const Logi
       if (Rank(logit, id) >= last) total += WeightOf(logit, largest, row);
     }
     total = BlockReduce<kPickThreads>(total, WarpSum);
-    last = SelectLast(selection, logits, p.vocab, largest, row, last, 0,
+    last = SelectLast(selection, {logits, row, largest, last}, p.vocab, 0,
                       row.rule.top_p * static_cast<double>(total));
   }
   return last;

@@ -16,6 +16,7 @@
 #include "kernels/experts/experts.h"
 #include "ops/cuda/cuda_draws.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/step_graphs.h"
 #include "ops/cuda/step_upload.h"
 #include "ops/ops.h"
 
@@ -56,6 +57,7 @@ class CudaOps : public OpSet {
   // cuda_ops.cc
   void BeginStep(const Step& step) override;
   void BeginLayer() override;
+  Tensor Replayed(const Step& step, const std::function<Tensor()>& ops) override;
   DrawQueue* draws() override { return &draws_; }
   Tensor ToHost(const Tensor& x) override;
 
@@ -116,6 +118,8 @@ class CudaOps : public OpSet {
   int layer_ = 0;
   StepUpload inputs_;
   CudaDraws draws_;
+  StepGraphs graphs_;
+  std::vector<const void*> recorded_at_;  // addresses that the graphs hold
   std::vector<DeviceMemory> weights_;
   std::deque<UploadedRope> ropes_;
   std::array<AttentionWorkspace, kMaxKvGroups> attention_;

@@ -8,7 +8,8 @@
 namespace rose {
 namespace {
 
-constexpr int kCapability = 90;  // kernels are built for sm_90a, which no later GPU runs
+constexpr int64_t kMostRecorded = 64;  // sequences of a step that is recorded
+constexpr int kCapability = 90;        // kernels are built for sm_90a, which no later GPU runs
 
 }  // namespace
 
@@ -60,7 +61,8 @@ CudaOps::CudaOps(const CudaConfig& config)
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
       inputs_(stream_.get()),
-      draws_(stream_.get()) {
+      draws_(stream_.get()),
+      graphs_(stream_.get()) {
   CudaCheck(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, /*device=*/0),
             "asking for the GPU's multiprocessors");
 }
@@ -84,6 +86,23 @@ void CudaOps::BeginStep(const Step& step) {
 void CudaOps::BeginLayer() {
   layer_ = 1 - layer_;
   layer().Reset();
+}
+
+// Records steps that only decode: a prompt's chunk takes the device longer than the host needs to
+// enqueue it, and there are too many shapes of them.
+Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
+  const int64_t seqs = std::ssize(step.seqs);
+  if (seqs > kMostRecorded || std::ssize(step.tokens) != seqs ||
+      std::ssize(step.logit_rows) != seqs) {
+    return ops();
+  }
+  std::vector<const void*> addresses = {inputs_.on_device().tokens, tickets_.get()};
+  for (const AttentionWorkspace& workspace : attention_) {
+    addresses.push_back(workspace.memory.get());
+  }
+  if (addresses != recorded_at_) graphs_.Clear();
+  recorded_at_ = std::move(addresses);
+  return graphs_.Run(seqs, ops);
 }
 
 Tensor CudaOps::ToHost(const Tensor& x) {

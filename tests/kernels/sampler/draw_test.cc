@@ -44,12 +44,16 @@ class DeviceDraw : public testing::Test {
 void ExpectTheSamplers(std::span<const RandomDraw> rows, std::span<const int32_t> drawn) {
   Sampler sampler;
   for (size_t i = 0; i < rows.size(); ++i) {
+    const SamplingParams& p = rows[i].params;
+    SCOPED_TRACE(testing::Message() << "row " << i << ": temperature " << p.temperature
+                                    << ", top_p " << p.top_p << ", top_k " << p.top_k << ", min_p "
+                                    << p.min_p << ", mask of " << rows[i].mask.size());
     const Result<SampledToken> expected = sampler.Draw(rows[i].row());
     if (drawn[i] < 0) {
-      EXPECT_TRUE(!expected.ok() || !rows[i].mask.empty()) << "row " << i;
+      EXPECT_TRUE(!expected.ok() || !rows[i].mask.empty());
     } else {
-      ASSERT_TRUE(expected.ok()) << "row " << i;
-      EXPECT_EQ(drawn[i], expected->id) << "row " << i;
+      ASSERT_TRUE(expected.ok());
+      EXPECT_EQ(drawn[i], expected->id);
     }
   }
 }

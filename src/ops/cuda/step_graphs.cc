@@ -1,0 +1,33 @@
+#include "ops/cuda/step_graphs.h"
+
+#include "device/cuda_check.h"
+
+namespace rose {
+
+Tensor StepGraphs::Run(int64_t shape, const std::function<Tensor()>& ops) {
+  const auto [found, is_new] = graphs_.try_emplace(shape);
+  if (is_new) return ops();
+  Recorded& recorded = found->second;
+  if (recorded.graph == nullptr) {
+    CudaCheck(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+              "recording a step");
+    cudaGraph_t graph = nullptr;
+    try {
+      recorded.result = ops();
+    } catch (...) {
+      (void)cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
+      throw;
+    }
+    CudaCheck(cudaStreamEndCapture(stream_, &graph), "recording a step");
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    CudaCheck(cudaGraphDestroy(graph), "recording a step");
+    CudaCheck(error, "making a graph of a step");
+    recorded.graph.reset(executable);
+  }
+  CudaCheck(cudaGraphLaunch(recorded.graph.get(), stream_), "replaying a step");
+  return recorded.result;
+}
+
+}  // namespace rose
