@@ -22,4 +22,10 @@ struct MatrixBox {
 // For boxes that land with the 128-byte swizzle. Throws if the driver refuses.
 CUtensorMap MapMatrix(const MatrixBox& box);
 
+// The same matrix as blocks of 128 bytes of all rows, so that one copy can take several blocks:
+// boxes of `blocks` of them, each as MapMatrix's box, one behind the other; box_rows is a multiple
+// of 8. Coordinates are (0, row, block). Where a row is not whole blocks, (column, row, 0) of one
+// block.
+CUtensorMap MapBlocks(const MatrixBox& box, int blocks);
+
 }  // namespace rose

@@ -4,23 +4,26 @@
 //           waits for the one ahead of it.
 // Requires  k a multiple of 8, 16-byte alignment.
 // Measured  on one H200 (2026-11-30, cold weights, medians of graphs of dependent launches), 1 to 8
-//           tokens: 2880 -> 5120 9.4 us = 3.15 TB/s, 4096 -> 2880 9.9 us = 2.39 TB/s, 2880 ->
-//           201088 271 us = 4.27 TB/s, 2880 -> 32 6.8 us; 32 tokens 10.2, 11.2, 285 us; 64
-//           tokens 12.6, 13.1 us. Rings of 100 and 150 kB and two warpgroups instead of four:
-//           within 4 % or slower.
+//           tokens: 2880 -> 5120 9.0 us = 3.27 TB/s, 4096 -> 2880 8.3 us = 2.85 TB/s, 2880 ->
+//           201088 272 us = 4.26 TB/s, 2880 -> 32 4.8 us; 32 tokens 10.0, 10.8, 284 us; 64 tokens
+//           12.5, 12.7 us. With copies of one block of 128 bytes a row, and stages of 128 columns:
+//           9.4, 9.9, 271 and 6.8 us. Rings of 100 and 150 kB and two warpgroups instead of four:
+//           within 4 % or slower (measured with the small copies).
 #include "kernels/gemm/stream.cuh"
 
 namespace rose {
 namespace {
 
+template <int kNumTokens>
 struct Bf16Rows {
   using Gemm = GemmParams;
-  static constexpr int kBoxes = 2;
+  static constexpr int kTokens = kNumTokens;
+  static constexpr int kStageColumns = kTokens <= 16 ? 256 : 128;
+  static constexpr int kBoxes = kStageColumns / 64;
   static constexpr int kStepsPerChunk = 512 / kStageColumns;
 
   __device__ static float2 ScalesOf(const Gemm&, int64_t, int) { return {1, 1}; }
 
-  template <int kTokens>
   __device__ static void Multiply(const uint8_t* weights, int weight_bytes, const uint8_t* x,
                                   float (&sum)[kTokens / 2]) {
     const uint64_t a = ptx::TileDescriptor(weights), b = ptx::TileDescriptor(x);
@@ -37,12 +40,12 @@ struct Bf16Rows {
 template <int kTokens>
 __global__ void __launch_bounds__(kStreamThreads, 1)
     sm90_bf16_gemm_stream_kernel(const __grid_constant__ StreamParams<GemmParams> p) {
-  RunStream<Bf16Rows, kTokens>(p);
+  RunStream<Bf16Rows<kTokens>>(p);
 }
 
 template <int kTokens>
 void LaunchFor(const GemmParams& params, cudaStream_t stream) {
-  LaunchStream<Bf16Rows, kTokens>("sm90_bf16_gemm_stream", sm90_bf16_gemm_stream_kernel<kTokens>,
+  LaunchStream<Bf16Rows<kTokens>>("sm90_bf16_gemm_stream", sm90_bf16_gemm_stream_kernel<kTokens>,
                                   params, stream);
 }
 

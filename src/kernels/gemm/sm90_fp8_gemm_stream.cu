@@ -21,8 +21,11 @@ __device__ uint32_t WidenPair(uint32_t halves) {
   return ptx::MulBf16x2(small, 0x7b807b80u);
 }
 
+template <int kNumTokens>
 struct Fp8Rows {
   using Gemm = GemmFp8BlockParams;
+  static constexpr int kTokens = kNumTokens;
+  static constexpr int kStageColumns = 128;
   static constexpr int kBoxes = 1;
   static constexpr int kStepsPerChunk = 1;  // 128 columns have one scale
 
@@ -31,7 +34,6 @@ struct Fp8Rows {
     return {ScaleOf(p, n, step), ScaleOf(p, n + 8, step)};
   }
 
-  template <int kTokens>
   __device__ static void Multiply(const uint8_t* weights, int, const uint8_t* x,
                                   float (&sum)[kTokens / 2]) {
     const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
@@ -72,12 +74,12 @@ struct Fp8Rows {
 template <int kTokens>
 __global__ void __launch_bounds__(kStreamThreads, 1)
     sm90_fp8_gemm_stream_kernel(const __grid_constant__ StreamParams<GemmFp8BlockParams> p) {
-  RunStream<Fp8Rows, kTokens>(p);
+  RunStream<Fp8Rows<kTokens>>(p);
 }
 
 template <int kTokens>
 void LaunchFor(const GemmFp8BlockParams& params, cudaStream_t stream) {
-  LaunchStream<Fp8Rows, kTokens>("sm90_fp8_gemm_stream", sm90_fp8_gemm_stream_kernel<kTokens>,
+  LaunchStream<Fp8Rows<kTokens>>("sm90_fp8_gemm_stream", sm90_fp8_gemm_stream_kernel<kTokens>,
                                  params, stream);
 }
 

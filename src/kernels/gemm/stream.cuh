@@ -7,8 +7,9 @@
 // are dropped), the tokens the narrow one. The total goes from chunk to chunk through shared
 // memory.
 //
-// What differs by format is in a struct of statics: Gemm (the parameters), kBoxes (of 128 bytes a
-// row, of weights in a stage), kStepsPerChunk, Multiply (the products of a stage) and ScalesOf.
+// What differs by format is in a struct of statics: Gemm (the parameters), kTokens, kStageColumns,
+// kBoxes (of 128 bytes a row, of weights in a stage), kStepsPerChunk, Multiply (the products of a
+// stage) and ScalesOf.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +27,6 @@ namespace rose {
 
 constexpr int kGroups = 4;  // warpgroups that multiply
 constexpr int kStreamThreads = kGroups * 128 + 64;
-constexpr int kStageColumns = 128;
-constexpr int kXBoxes = 2;  // of 64 columns of x
 constexpr int kTileRows = 64;
 constexpr int kRowBytes = 128;  // of a box
 constexpr int kMaxStages = 32;
@@ -41,6 +40,8 @@ struct StreamParams {
   int rows = 0;  // of the weight, a tile
   int row_tiles = 0, token_tiles = 0;
   int steps = 0;  // stages of a row; columns behind k are zeros
+  // Whether one copy takes all blocks of a stage: where rows are whole blocks (MapBlocks).
+  bool is_whole_weight = false, is_whole_x = false;
   int stages = 0;
 };
 
@@ -68,15 +69,20 @@ __host__ __device__ constexpr int BoxBytes(int rows) {
   return (rows + 7) / 8 * 8 * kRowBytes;  // the swizzle repeats after 8 rows
 }
 
-template <typename Format, int kTokens>
-constexpr int StageBytes(int rows) {
-  return Format::kBoxes * BoxBytes(rows) + kXBoxes * BoxBytes(kTokens);
+// Blocks of 64 columns of x in a stage.
+template <typename Format>
+constexpr int kXBoxes = Format::kStageColumns / 64;
+
+template <typename Format>
+__host__ __device__ constexpr int StageBytes(int rows) {
+  return Format::kBoxes * BoxBytes(rows) + kXBoxes<Format> * BoxBytes(Format::kTokens);
 }
 
-template <typename Format, int kTokens>
+template <typename Format>
 class Stream {
  public:
   using Params = StreamParams<typename Format::Gemm>;
+  static constexpr int kTokens = Format::kTokens;
 
   __device__ Stream(const Params& p, uint8_t* ring, StreamShared<kTokens>& shared)
       : p_(p),
@@ -84,20 +90,16 @@ class Stream {
         shared_(shared),
         tiles_(p.row_tiles * p.token_tiles),
         weight_bytes_(BoxBytes(p.rows)),
-        stage_bytes_(Format::kBoxes * weight_bytes_ + kXBoxes * BoxBytes(kTokens)) {}
+        stage_bytes_(StageBytes<Format>(p.rows)) {}
 
   // The lane that copies weights. They do not depend on the kernels ahead.
   __device__ void CopyWeights() const {
-    constexpr int kBoxColumns = kStageColumns / Format::kBoxes;
     for (Cursor at = Begin(); at.tile < tiles_; Advance(at)) {
-      uint64_t* full = &shared_.full[at.slot];
       WaitEmpty(at);
-      ptx::BarrierExpect(full, (Format::kBoxes * p_.rows + kXBoxes * kTokens) * kRowBytes);
-      for (int b = 0; b < Format::kBoxes; ++b) {
-        ptx::CopyBox(Weights(at.slot) + b * weight_bytes_, p_.weight_map,
-                     at.step * kStageColumns + b * kBoxColumns, at.tile % p_.row_tiles * p_.rows,
-                     full);
-      }
+      ptx::BarrierExpect(&shared_.full[at.slot],
+                         (Format::kBoxes * p_.rows + kXBoxes<Format> * kTokens) * kRowBytes);
+      CopyBlocks<Format::kBoxes>(Weights(at.slot), p_.weight_map, p_.is_whole_weight, at,
+                                 at.tile % p_.row_tiles * p_.rows, weight_bytes_);
     }
   }
 
@@ -106,11 +108,8 @@ class Stream {
     ptx::DependencyWait();
     for (Cursor at = Begin(); at.tile < tiles_; Advance(at)) {
       WaitEmpty(at);
-      for (int b = 0; b < kXBoxes; ++b) {
-        ptx::CopyBox(X(at.slot) + b * BoxBytes(kTokens), p_.x_map,
-                     at.step * kStageColumns + b * kStageColumns / kXBoxes,
-                     at.tile / p_.row_tiles * kTokens, &shared_.full[at.slot]);
-      }
+      CopyBlocks<kXBoxes<Format>>(X(at.slot), p_.x_map, p_.is_whole_x, at,
+                                  at.tile / p_.row_tiles * kTokens, BoxBytes(kTokens));
     }
   }
 
@@ -146,6 +145,21 @@ class Stream {
   __device__ uint8_t* Weights(int slot) const { return ring_ + slot * stage_bytes_; }
   __device__ uint8_t* X(int slot) const { return Weights(slot) + Format::kBoxes * weight_bytes_; }
 
+  // A stage's blocks of some rows.
+  template <int kBlocks>
+  __device__ void CopyBlocks(uint8_t* target, const CUtensorMap& map, bool is_whole,
+                             const Cursor& at, int row, int block_bytes) const {
+    uint64_t* full = &shared_.full[at.slot];
+    if (is_whole) {
+      ptx::CopyBox(target, map, 0, row, at.step * kBlocks, full);
+      return;
+    }
+    constexpr int kColumns = Format::kStageColumns / kBlocks;
+    for (int b = 0; b < kBlocks; ++b) {
+      ptx::CopyBox(target + b * block_bytes, map, (at.step * kBlocks + b) * kColumns, row, 0, full);
+    }
+  }
+
   // The upper of this thread's two rows, in the tile and in the weight; the other is 8 further.
   __device__ static int RowInTile() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
   __device__ int64_t RowOf(int tile) const {
@@ -174,7 +188,7 @@ class Stream {
     int before = -1;  // the slot whose products may be unfinished
     for (int s = 0; s < steps; ++s, Advance(at)) {
       ptx::BarrierWait(&shared_.full[at.slot], at.phase);
-      Format::template Multiply<kTokens>(Weights(at.slot), weight_bytes_, X(at.slot), sum);
+      Format::Multiply(Weights(at.slot), weight_bytes_, X(at.slot), sum);
       ptx::ProductCommit();
       ptx::ProductWait<1>();
       if (before >= 0) Release(before);
@@ -224,14 +238,16 @@ class Stream {
 };
 
 // What a kernel does.
-template <typename Format, int kTokens>
+template <typename Format>
 __device__ void RunStream(const StreamParams<typename Format::Gemm>& p) {
+  using Shared = StreamShared<Format::kTokens>;
   extern __shared__ uint8_t memory[];
   uint8_t* ring =
       reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
-  auto& shared = *reinterpret_cast<StreamShared<kTokens>*>(
-      ring + p.stages * (Format::kBoxes * BoxBytes(p.rows) + kXBoxes * BoxBytes(kTokens)));
+  auto& shared = *reinterpret_cast<Shared*>(ring + p.stages * StageBytes<Format>(p.rows));
   ptx::DependencyLaunch();
+  if (threadIdx.x == kGroups * 128) ptx::PrefetchMap(p.weight_map);
+  if (threadIdx.x == kGroups * 128 + 32) ptx::PrefetchMap(p.x_map);
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.stages; ++i) {
       ptx::BarrierInit(&shared.full[i], 1);
@@ -241,7 +257,7 @@ __device__ void RunStream(const StreamParams<typename Format::Gemm>& p) {
     ptx::BarriersReady();
   }
   __syncthreads();  // the barriers are there
-  Stream<Format, kTokens> stream(p, ring, shared);
+  Stream<Format> stream(p, ring, shared);
   const int group = threadIdx.x / 128;
   if (group == kGroups) {
     if (threadIdx.x == kGroups * 128) stream.CopyWeights();
@@ -251,27 +267,32 @@ __device__ void RunStream(const StreamParams<typename Format::Gemm>& p) {
   stream.Multiply(group);
 }
 
-// The rows of a tile, so that `sms` SMs have as equal shares as 64-row tiles allow.
+// The rows of a tile, whole groups of 8, so that `sms` SMs have as equal shares as 64-row tiles
+// allow.
 inline int PickRows(int64_t n, int sms) {
   const int64_t rounds = CeilDivide(n, int64_t{sms} * kTileRows);
-  return static_cast<int>(std::clamp<int64_t>(CeilDivide(n, sms * rounds), 8, kTileRows));
+  const int64_t share = CeilDivide(CeilDivide(n, sms * rounds), 8) * 8;
+  return static_cast<int>(std::min<int64_t>(share, kTileRows));
 }
 
-template <typename Format, int kTokens>
+template <typename Format>
 void LaunchStream(std::string_view name, void (*kernel)(StreamParams<typename Format::Gemm>),
                   const typename Format::Gemm& g, cudaStream_t stream) {
+  constexpr int kTokens = Format::kTokens;
   const int sms = Multiprocessors();
   const int rows = PickRows(g.n, sms);
   StreamParams<typename Format::Gemm> params{
-      .weight_map = MapMatrix(BoxOf(g.weight, g.n, g.k, g.k, rows)),
-      .x_map = MapMatrix(BoxOf(g.x, g.tokens, g.k, g.x_stride, kTokens)),
+      .weight_map = MapBlocks(BoxOf(g.weight, g.n, g.k, g.k, rows), Format::kBoxes),
+      .x_map = MapBlocks(BoxOf(g.x, g.tokens, g.k, g.x_stride, kTokens), kXBoxes<Format>),
       .gemm = g,
       .rows = rows,
       .row_tiles = static_cast<int>(CeilDivide(g.n, rows)),
       .token_tiles = static_cast<int>(CeilDivide(g.tokens, kTokens)),
-      .steps = static_cast<int>(CeilDivide(g.k, kStageColumns))};
+      .steps = static_cast<int>(CeilDivide(g.k, Format::kStageColumns)),
+      .is_whole_weight = g.k % (Format::kStageColumns / Format::kBoxes) == 0,
+      .is_whole_x = g.k % 64 == 0};
   const int64_t tiles = int64_t{params.row_tiles} * params.token_tiles;
-  const int stage_bytes = StageBytes<Format, kTokens>(rows);
+  const int stage_bytes = StageBytes<Format>(rows);
   params.stages = std::min(kRingBytes / stage_bytes, kMaxStages);
   ROSE_CHECK(params.stages >= Format::kStepsPerChunk, "a chunk needs ", Format::kStepsPerChunk,
              " stages, there are ", params.stages);

@@ -20,8 +20,18 @@ __device__ inline void CopyBox(void* target, const CUtensorMap& map, int column,
       : "memory");
 }
 
-// The same to the same place in every CTA of the cluster that has its bit in `ctas`; the bytes
-// count for the barrier at the same place there.
+// The same of a tensor with three axes.
+__device__ inline void CopyBox(void* target, const CUtensorMap& map, int column, int row, int block,
+                               uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3, %4}], [%5];" ::"r"(SharedAddress(target)),
+      "l"(&map), "r"(column), "r"(row), "r"(block), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// As CopyBox of a matrix, to the same place in every CTA of the cluster that has its bit in `ctas`;
+// the bytes count for the barrier at the same place there.
 __device__ inline void CopyBoxToAll(void* target, const CUtensorMap& map, int column, int row,
                                     uint64_t* barrier, uint16_t ctas) {
   asm volatile(
@@ -52,8 +62,7 @@ __device__ inline void ClusterSync() {
 __device__ inline void BarrierArriveAt(uint64_t* barrier, uint32_t rank) {
   asm volatile(
       "{.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(
-          SharedAddress(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(SharedAddress(barrier)),
       "r"(rank)
       : "memory");
 }
