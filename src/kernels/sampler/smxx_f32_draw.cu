@@ -1,8 +1,9 @@
 // Draws a token for each row of logits: the same tokens as engine/sampler.h.
-// Work      three kernels: a row is cut into kParts parts, of which each finds its largest logit, and
+// Work      three kernels: a row is cut into kParts parts, of which each finds its largest logit,
+// and
 //           then its sum of weights; one CTA a row then draws. top_k and top_p find the last place
-//           that they keep by counting: a pass over the row for bins of equal width, then one for each
-//           digit of the logits in the bin where the place lies, until it is alone.
+//           that they keep by counting: a pass over the row for bins of equal width, then one for
+//           each digit of the logits in the bin where the place lies, until it is alone.
 // Bound     memory: a row is read once for the largest, once for the weights, and where top_k or
 //           top_p are asked for some five times more, by one CTA. From L2 after the first time.
 // Requires  compiled without contraction (-fmad=false), see base/draw.h.
@@ -112,7 +113,8 @@ __device__ float Edited(float logit, const LogitEdit& edit, const DrawRow& row) 
   logit = Sane(logit);
   if (edit.bias != 0) logit = Sane(logit + edit.bias);
   if (edit.occurrences >= 0) {
-    logit = logit > 0 ? __fdiv_rn(logit, row.rule.repetition_penalty) : logit * row.rule.repetition_penalty;
+    logit = logit > 0 ? __fdiv_rn(logit, row.rule.repetition_penalty)
+                      : logit * row.rule.repetition_penalty;
     const auto occurrences = static_cast<float>(edit.occurrences);
     logit = logit - row.rule.frequency_penalty * occurrences;
     if (occurrences > 0) logit = logit - row.rule.presence_penalty;
@@ -221,8 +223,8 @@ __device__ int BinOf(float logit, float largest, const DrawRow& row) {
   return bin < kBins - 1 ? bin : kBins - 1;
 }
 
-// Where the last kept one lies: the first bin (in their order) by whose end `wanted_count` have been
-// seen, or where that is 0 a weight of `wanted_weight`.
+// Where the last kept one lies: the first bin (in their order) by whose end `wanted_count` have
+// been seen, or where that is 0 a weight of `wanted_weight`.
 __device__ void FindBin(Selection& s, int bins, uint32_t wanted_count, double wanted_weight) {
   for (int bin = 0; bin < bins; ++bin) {
     if (s.count[bin] == 0) continue;
@@ -236,8 +238,8 @@ __device__ void FindBin(Selection& s, int bins, uint32_t wanted_count, double wa
   }
 }
 
-// What SelectLast looks into: ranks >= last with a weight, of the bin `width_bin` (-1 = of all), whose
-// first digits are `prefix`: those above `shift` bits (64 = no digit).
+// What SelectLast looks into: ranks >= last with a weight, of the bin `width_bin` (-1 = of all),
+// whose first digits are `prefix`: those above `shift` bits (64 = no digit).
 struct Members {
   const Logits& logits;
   const DrawRow& row;

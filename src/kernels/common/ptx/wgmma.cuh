@@ -1,6 +1,6 @@
 // Written by tools/gen_wgmma.py. The asynchronous product of a warpgroup, sm_90a:
-// d[64, N] += a[64, 16] . b[16, N], bf16 operands, f32 sums. WarpgroupProduct<N>::Shared takes a from
-// shared memory, ::Registers from registers (the fragments of four stacked m16n8k16 products).
+// d[64, N] += a[64, 16] . b[16, N], bf16 operands, f32 sums. WarpgroupProduct<N>::Shared takes a
+// from shared memory, ::Registers from registers (the fragments of four stacked m16n8k16 products).
 // accumulate = 0 starts from zero. kTransposeB = 1: b lies in memory as [16, N], N contiguous.
 #pragma once
 
