@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "engine/draw_specs.h"
 #include "engine/host_sampling.h"
-#include "engine/step_inputs.h"
+#include "engine/plan_inputs.h"
 
 namespace rose {
 namespace {
@@ -183,7 +183,7 @@ class DeviceExecutor : public Executor {
   KvCache kv_, host_kv_;
   std::array<Flight, 2> flights_;
   int64_t submitted_ = 0, waited_ = 0;
-  StepInputs inputs_;  // of the step submitted last
+  PlanInputs inputs_;  // of the step submitted last
   DrawSpecs specs_;
   HostSampling sampling_;
 };

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/host_sampling.h"
-#include "engine/step_inputs.h"
+#include "engine/plan_inputs.h"
 #include "models/model.h"
 #include "ops/ops.h"
 
@@ -39,7 +39,7 @@ class ModelExecutor : public Executor {
   ExecutorInfo info_;
   KvCache kv_, host_kv_;
   const StepPlan* plan_ = nullptr;
-  StepInputs inputs_;  // of the step that runs
+  PlanInputs inputs_;  // of the step that runs
   HostSampling sampling_;
 };
 

@@ -201,7 +201,7 @@ TEST(Case092, ACacheBeyond32BitElementsIsAddressed) {
     const std::vector<float> rows = small.inputs.Values(2 * small.width());
     const Tensor expected = small.Run(rows, {}, {{0, 2, {0}}});
     const std::vector<float> near = ToVector(expected);
-    small.cache = cache.value();
+    small.cache = std::move(*cache);
     const Tensor far = small.Run(rows, {}, {{0, 2, {static_cast<int32_t>(pages - 1)}}});
     ExpectSameBits(far.data<float>(), near.data(), far.elements());
   }

@@ -1,4 +1,4 @@
-// StepInputs: what a model computes in a step, from the engine's plan. Keeps its memory.
+// PlanInputs: what a model computes in a step, from the engine's plan. Keeps its memory.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rose {
 
-struct StepInputs {
+struct PlanInputs {
   std::vector<int32_t> tokens, positions, logit_rows;
   std::vector<StepSeq> seqs;
   std::vector<FedRow> fed;

@@ -1,8 +1,8 @@
-#include "engine/step_inputs.h"
+#include "engine/plan_inputs.h"
 
 namespace rose {
 
-void StepInputs::Fill(const StepPlan& plan) {
+void PlanInputs::Fill(const StepPlan& plan) {
   tokens.clear();
   positions.clear();
   logit_rows.clear();
