@@ -8,11 +8,8 @@
 namespace rose {
 namespace {
 
-// Steps of more tokens take the grouped kernel, where it has been seen to agree with the other.
+// Steps of more tokens take the grouped kernel.
 constexpr int64_t kStripsTokens = 64;
-bool PrefersGrouped(Packing packing, int64_t tokens) {
-  return packing == Packing::kMxfp4 && tokens > kStripsTokens;
-}
 // Steps of more tokens sum down's products in a kernel of their own.
 constexpr int64_t kTicketTokens = 64;
 
@@ -47,9 +44,8 @@ void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t 
                                           MoePlanBytes(p.entry_count, p.weight.experts));
     if (product.tokens <= kTicketTokens) p.tickets = product.scratch.tickets;
   }
-  const bool is_grouped = variant == ExpertsVariant::kAuto
-                              ? PrefersGrouped(p.weight.packing, product.tokens)
-                              : variant == ExpertsVariant::kGrouped;
+  const bool is_grouped = variant == ExpertsVariant::kAuto ? product.tokens > kStripsTokens
+                                                           : variant == ExpertsVariant::kGrouped;
   const int tile =
       is_grouped
           ? GroupedTileRows(p.weight.packing)

@@ -8,7 +8,10 @@
 //           as the M side). Each warp copies its own weights, through a ring of its own.
 // Bound     memory: weights are read once for a tile. 544 bytes a unit of 16 x 64 (mxfp4).
 // Requires  cols a multiple of 32; hidden (down) a multiple of 2.
-// Measured  not yet.
+// Measured  on one H200 (2026-11-30, 1980 MHz, as the grouped kernel), 2880 x 2880, mxfp4, top 4 of
+//           32: 1 token gate_up 23.4 us (1.5 TB/s), down 18.8 us (0.9); 8 tokens 92.9 us (1.9) and
+//           73.2 us (1.2), of 4.3 TB/s. Not bound by memory yet: decoding, and blocks that wait for
+//           the stores of the block before.
 #include <algorithm>
 
 #include "base/check.h"
