@@ -24,7 +24,7 @@ mkdir -p "$folder/gpu-tests/tests/data" "$folder/gpu-tests/models"
 strip -o "$folder/rose_gpu_tests" "$build/rose_gpu_tests"
 gzip -6 -c "$folder/rose_gpu_tests" > "$folder/gpu-tests/rose_gpu_tests.gz"
 rm "$folder/rose_gpu_tests"
-cp -r tests/data/toy-a* "$folder/gpu-tests/tests/data/"
+cp -r tests/data/toy-a* tests/data/qwen3-moe-toy* "$folder/gpu-tests/tests/data/"
 mkdir -p "$folder/gpu-tests/models/rosebud"
 cp models/rosebud/{config.json,*.safetensors} "$folder/gpu-tests/models/rosebud/"
 cat > "$folder/gpu-tests/run.sh" <<'RUN'
