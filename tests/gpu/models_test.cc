@@ -1,7 +1,7 @@
-// Must: the toys on the GPU against the records of transformers in f32: toy-a no further from it than
-// transformers in bf16, those of Qwen3-MoE within 2 % of the logits' spread, and the same greedy
-// tokens where the record is not a close call. And steps of a model bit for bit the same alone,
-// batched and chunked.
+// Must: the toys on the GPU against the records of transformers in f32: toy-a no further from it
+// than transformers in bf16, those of Qwen3-MoE within 2 % of the logits' spread, and the same
+// greedy tokens where the record is not a close call. And steps of a model bit for bit the same
+// alone, batched and chunked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 namespace rose {
 namespace {
 
-constexpr double kMostOfBf16 = 1.25;  // RMS distance, in those of the recorded bf16 logits
-constexpr float kLargest = 0.2f;      // difference of a logit
-constexpr float kClearGap = 0.15f;    // of the two best logits, beyond which the token must agree
+constexpr double kMostOfBf16 = 1.25;    // RMS distance, in those of the recorded bf16 logits
+constexpr float kLargest = 0.2f;        // difference of a logit
+constexpr float kClearGap = 0.15f;      // of the two best logits, beyond which the token must agree
 constexpr double kMostOfSpread = 0.02;  // RMS distance, in standard deviations of the logits
 const std::string kToyA = ROSE_SOURCE_DIR "/tests/data/toy-a";
 
@@ -120,12 +120,11 @@ TEST_P(GpuGolden, IsAsNearToTheRecordAsBf16MayBe) {
 
 INSTANTIATE_TEST_SUITE_P(ToyA, GpuGolden,
                          testing::Combine(testing::Values(kToyA), testing::Range(0, 7)));
-INSTANTIATE_TEST_SUITE_P(Qwen, GpuGolden,
-                         testing::Combine(testing::Values(ROSE_SOURCE_DIR
-                                                          "/tests/data/qwen3-moe-toy",
-                                                          ROSE_SOURCE_DIR
-                                                          "/tests/data/qwen3-moe-toy-fp8"),
-                                          testing::Range(0, 5)));
+INSTANTIATE_TEST_SUITE_P(
+    Qwen, GpuGolden,
+    testing::Combine(testing::Values(ROSE_SOURCE_DIR "/tests/data/qwen3-moe-toy",
+                                     ROSE_SOURCE_DIR "/tests/data/qwen3-moe-toy-fp8"),
+                     testing::Range(0, 5)));
 
 class GpuModel : public testing::TestWithParam<std::string> {};
 
@@ -188,7 +187,8 @@ TEST_P(GpuModel, GivesTheSameAloneBatchedAndChunked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GpuModel, testing::Values("tests/data/toy-a", "models/rosebud",
+INSTANTIATE_TEST_SUITE_P(Models, GpuModel,
+                         testing::Values("tests/data/toy-a", "models/rosebud",
                                          "tests/data/qwen3-moe-toy",
                                          "tests/data/qwen3-moe-toy-fp8"));
 
