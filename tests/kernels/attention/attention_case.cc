@@ -10,6 +10,7 @@
 
 #include "device/cuda_check.h"
 #include "kernels/attention/attention.h"
+#include "kernels/on_device.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace rose {
@@ -119,29 +120,6 @@ std::vector<Bf16> FillQkv(const AttentionCase& c, const std::vector<CaseSeq>& se
   }
   return qkv;
 }
-
-// Device memory that holds a copy of a host vector.
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& host) : size_(host.size()) {
-    CudaCheck(cudaMalloc(&data_, size_ * sizeof(T) + 1), "allocating");  // also of nothing
-    CudaCheck(cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "in");
-  }
-  ~OnDevice() { (void)cudaFree(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  T* data() const { return static_cast<T*>(data_); }
-  std::vector<T> ToHost() const {
-    std::vector<T> host(size_);
-    CudaCheck(cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost), "out");
-    return host;
-  }
-
- private:
-  size_t size_;
-  void* data_ = nullptr;
-};
 
 // Large, and full of nonsense.
 class Workspace {

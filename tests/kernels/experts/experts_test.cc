@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "device/cuda_check.h"
+#include "kernels/on_device.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/op_sets.h"
 
@@ -19,31 +20,6 @@ namespace {
 
 constexpr int64_t kGuards = 64;      // elements before and behind an output
 constexpr uint16_t kGuard = 0x7fa5;  // a NaN that no kernel writes
-
-// Device memory that holds a copy of a host vector.
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& host) : size_(host.size()) {
-    CudaCheck(cudaMalloc(&data_, bytes() + 1), "allocating");  // also where there is nothing
-    CudaCheck(cudaMemcpy(data_, host.data(), bytes(), cudaMemcpyHostToDevice), "copying in");
-  }
-  ~OnDevice() { (void)cudaFree(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  T* data() const { return static_cast<T*>(data_); }
-  std::vector<T> ToHost() const {
-    std::vector<T> host(size_);
-    CudaCheck(cudaMemcpy(host.data(), data_, bytes(), cudaMemcpyDeviceToHost), "copying out");
-    return host;
-  }
-
- private:
-  size_t bytes() const { return size_ * sizeof(T); }
-  size_t size_;
-  void* data_ = nullptr;
-};
 
 std::vector<Bf16> Rounded(const std::vector<float>& values) {
   std::vector<Bf16> rounded;

@@ -13,36 +13,12 @@
 
 #include "base/check.h"
 #include "device/cuda_check.h"
+#include "kernels/on_device.h"
 #include "ops/expert_math.h"
 #include "tensor/weight.h"
 
 namespace rose {
 namespace {
-
-// Device memory that holds a copy of a host vector.
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& host) : size_(host.size()) {
-    CudaCheck(cudaMalloc(&data_, bytes() + 1), "allocating");  // also where there is nothing
-    CudaCheck(cudaMemcpy(data_, host.data(), bytes(), cudaMemcpyHostToDevice), "copying in");
-  }
-  ~OnDevice() { (void)cudaFree(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  T* data() const { return static_cast<T*>(data_); }
-  std::vector<T> ToHost() const {
-    std::vector<T> host(size_);
-    CudaCheck(cudaMemcpy(host.data(), data_, bytes(), cudaMemcpyDeviceToHost), "copying out");
-    return host;
-  }
-
- private:
-  size_t bytes() const { return size_ * sizeof(T); }
-  size_t size_;
-  void* data_ = nullptr;
-};
 
 std::vector<Bf16> Random(int64_t size, float spread, uint64_t seed) {
   std::mt19937_64 random(seed);
