@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <optional>
 
 #include "base/json.h"
 #include "commands.h"
@@ -25,6 +26,7 @@ struct DecodeOptions {
   int64_t prompt = 64;   // tokens of every user's prompt
   int64_t tokens = 256;  // that every user gets
   int64_t runs = 5;
+  std::optional<bool> pipeline;
 };
 
 // What one run of all users took.
@@ -33,6 +35,7 @@ struct DecodeRun {
   double tokens_per_s = 0;         // while all users decode
   double ms_per_step = 0;          // one step gives every user a token
   std::vector<double> steps_s;     // between the tokens of the first user, while all decode
+  std::vector<double> first_s;     // from the first request to each user's first token
 };
 
 // Collects the events of all users; called on the engine's thread.
@@ -40,19 +43,21 @@ class Meter {
  public:
   explicit Meter(int64_t users) : got_(users, 0) {}
 
+  // Before the first request.
+  void Begin() { begin_ = Clock::now(); }
+
   void Take(int64_t user, const TokenEvent& event) {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    if (got_[user] == 0 && !event.tokens.empty() && ++started_ == std::ssize(got_)) {
+    const bool is_first = got_[user] == 0 && !event.tokens.empty();
+    if (is_first) first_s_.push_back(Seconds(begin_, now));
+    if (is_first && ++started_ == std::ssize(got_)) {
       all_started_ = now;
       tokens_ = 0;
     } else if (started_ == std::ssize(got_) && finished_ == 0) {
       tokens_ += std::ssize(event.tokens);
       last_ = now;
-      if (user == 0 && got_[0] > 0) {
-        const std::chrono::duration<double> since = now - first_user_;
-        steps_s_.push_back(since.count());
-      }
+      if (user == 0 && got_[0] > 0) steps_s_.push_back(Seconds(first_user_, now));
     }
     if (user == 0) first_user_ = now;
     got_[user] += std::ssize(event.tokens);
@@ -62,7 +67,7 @@ class Meter {
     changed_.notify_one();
   }
 
-  Result<DecodeRun> Wait(Clock::time_point begin, int64_t prompt_tokens) {
+  Result<DecodeRun> Wait(int64_t prompt_tokens) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return finished_ == std::ssize(got_); });
     if (!error_.empty()) return Status(StatusCode::kInternal, error_);
@@ -71,23 +76,26 @@ class Meter {
                              " users has its answer before the last has its first token; give more "
                              "--tokens, or fewer --users");
     }
-    const std::chrono::duration<double> prefill = all_started_ - begin;
-    const std::chrono::duration<double> decode = last_ - all_started_;
+    const double decode_s = Seconds(all_started_, last_);
     const double users = static_cast<double>(got_.size());
-    return DecodeRun{static_cast<double>(prompt_tokens) / prefill.count(),
-                     static_cast<double>(tokens_) / decode.count(),
-                     decode.count() * 1000 * users / static_cast<double>(tokens_), steps_s_};
+    return DecodeRun{static_cast<double>(prompt_tokens) / Seconds(begin_, all_started_),
+                     static_cast<double>(tokens_) / decode_s,
+                     decode_s * 1000 * users / static_cast<double>(tokens_), steps_s_, first_s_};
   }
 
  private:
+  static double Seconds(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  }
+
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<int64_t> got_;  // tokens of every user
   int64_t started_ = 0;       // users with a first token
   int64_t finished_ = 0;
   int64_t tokens_ = 0;  // between the last user's first token and the first end
-  Clock::time_point all_started_, last_, first_user_;
-  std::vector<double> steps_s_;
+  Clock::time_point begin_, all_started_, last_, first_user_;
+  std::vector<double> steps_s_, first_s_;
   std::string error_;
 };
 
@@ -95,13 +103,15 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
   EngineConfig config;
   config.max_running = users;
   config.max_context = options.prompt + options.tokens;
+  config.max_step_tokens = DefaultStepTokens(*loaded.ops);
+  config.pipeline = options.pipeline;
   ROSE_ASSIGN_OR_RETURN(
       const std::vector<int64_t> pages,
       PlanKvPages(*loaded.model, *loaded.ops, config, std::numeric_limits<int64_t>::max()));
   ROSE_ASSIGN_OR_RETURN(auto executor, CreateExecutor(*loaded.model, *loaded.ops, pages));
   Meter meter(users);  // outlives the engine, which calls it
   const auto engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
-  const Clock::time_point begin = Clock::now();
+  meter.Begin();
   for (int64_t user = 0; user < users; ++user) {
     Request request;
     for (int64_t i = 0; i < options.prompt; ++i) {
@@ -116,7 +126,7 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
     ROSE_ASSIGN_OR_RETURN(const RequestId id, engine->Submit(std::move(request)));
     (void)id;
   }
-  return meter.Wait(begin, users * options.prompt);
+  return meter.Wait(users * options.prompt);
 }
 
 void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_t users,
@@ -124,23 +134,25 @@ void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_
   std::sort(runs.begin(), runs.end(),
             [](const DecodeRun& a, const DecodeRun& b) { return a.tokens_per_s > b.tokens_per_s; });
   double prompt_best = 0;
-  std::vector<double> steps_s;
+  std::vector<double> steps_s, first_s;
   for (const DecodeRun& run : runs) {
     prompt_best = std::max(prompt_best, run.prompt_tokens_per_s);
     steps_s.insert(steps_s.end(), run.steps_s.begin(), run.steps_s.end());
+    first_s.insert(first_s.end(), run.first_s.begin(), run.first_s.end());
   }
-  const Spread step = SpreadOf(steps_s);
+  const Spread step = SpreadOf(steps_s), first = SpreadOf(first_s);
   // Every user gets a token, in the middle of what it decodes.
   const int64_t context = options.prompt + options.tokens / 2;
   const StepWork work = WorkOf(loaded, std::vector<SequenceWork>(users, {context, 1, 1}));
   std::printf(
       "{\"bench\": \"decode\", %s, \"users\": %lld, \"prompt_tokens\": %lld, \"tokens\": %lld, "
       "\"tokens_per_s\": %.1f, \"ms_per_step\": %.3f, \"prompt_tokens_per_s\": %.1f, "
+      "\"first_token_ms\": %.3f, \"first_token_ms_p90\": %.3f, "
       "\"median_tokens_per_s\": %.1f, \"runs\": %zu, \"steps\": %lld, \"step_ms\": %.4f, "
       "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f%s%s}\n",
       MachineJson(loaded, options.model).c_str(), static_cast<long long>(users),
       static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
-      runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best,
+      runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best, first.p50, first.p90,
       runs[runs.size() / 2].tokens_per_s, runs.size(), static_cast<long long>(step.count), step.p50,
       step.p10, step.p90, WorkJson(loaded, {work}, step.p50 / 1000).c_str(),
       ClocksJson(loaded).c_str());
@@ -179,6 +191,8 @@ void AddDecode(CLI::App& bench, int& exit_code) {
   command->add_option("--runs", options->runs, "Runs; the best is reported, and the median")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_flag("--pipeline,!--no-pipeline", options->pipeline,
+                    "Plan each step while the one before runs [on a GPU]");
   command->callback([options, &exit_code] {
     if (const Status status = RunDecode(*options); !status.ok()) exit_code = ReportFailure(status);
   });

@@ -48,6 +48,7 @@ Result<StepTable> MeasureTable(const LoadedModel& loaded, const ModelOptions& mo
   table.vocab = info.vocab;
   table.max_positions = info.max_positions;
   table.kv = info.kv;
+  table.feeds_back = executor->info().feeds_back;
   table.kv_dtype = loaded.ops->kv_dtype();
   ProgressBar bar("measuring", stderr, "scenes");
   const int64_t all = measuring.repeats * std::ssize(scenes);

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/progress.h"
+#include "engine/engine.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 #include "ops/cuda/cuda_ops.h"
 
@@ -112,6 +113,11 @@ Result<LoadedModel> MakeModelWithBar(const ModelOptions& options) {
 
 bool IsOnGpu(const OpSet& ops) {
   return ops.name() == "cuda";
+}
+
+int64_t DefaultStepTokens(const OpSet& ops) {
+  constexpr int64_t kOnGpu = 8192;  // a GPU wants many at a time
+  return IsOnGpu(ops) ? kOnGpu : EngineConfig().max_step_tokens;
 }
 
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {

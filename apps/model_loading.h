@@ -39,6 +39,9 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options);
 // Whether the op set computes on a GPU.
 bool IsOnGpu(const OpSet& ops);
 
+// Rows of a step, at most, where the user names no number.
+int64_t DefaultStepTokens(const OpSet& ops);
+
 // Finds, loads and binds the model; a progress bar on a terminal.
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options);
 

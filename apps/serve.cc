@@ -268,9 +268,9 @@ void AddServe(CLI::App& app, int& exit_code) {
                    "Who would wait longer than this for its turn gets 503; 0 for no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
       ->capture_default_str();
-  command->add_flag("--pipeline", options->model.engine.pipeline,
-                    "Plan each step while the one before runs: for devices; on the CPU it only "
-                    "costs new requests a step of waiting");
+  command->add_flag("--pipeline,!--no-pipeline", options->model.engine.pipeline,
+                    "Plan each step while the one before runs [on a GPU]; on the CPU it only costs "
+                    "new requests a step of waiting");
   command
       ->add_option("--host-cache", options->model.host_cache_bytes,
                    "Memory of the host for KV pages that the device has no room for, such as 64G. "

@@ -31,8 +31,6 @@ std::string Gigabytes(int64_t bytes) {
 
 // What stays free on a GPU: graphs, and kernels that are loaded late.
 constexpr int64_t kGpuReserve = int64_t{1} << 30;
-// Rows of a step: a GPU wants many at a time.
-constexpr int64_t kGpuStepTokens = 8192;
 
 // Memory for the KV cache, after all else is there. `gpu_bytes_before` was free before the model
 // was loaded.
@@ -184,11 +182,8 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   const Model& weights = *model.loaded.model;
   const bool is_on_gpu = IsOnGpu(*model.loaded.ops);
   EngineConfig config = options.engine;
-  if (options.step_tokens > 0) {
-    config.max_step_tokens = options.step_tokens;
-  } else if (is_on_gpu) {
-    config.max_step_tokens = kGpuStepTokens;
-  }
+  config.max_step_tokens =
+      options.step_tokens > 0 ? options.step_tokens : DefaultStepTokens(*model.loaded.ops);
   ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
   ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));
   for (int32_t id : model.format->stop_ids()) {

@@ -138,7 +138,8 @@ Status FillSetup(const SimulateOptions& options, Run& run) {
   run.setup.executor = {.vocab = run.table.vocab,
                         .max_positions = run.table.max_positions,
                         .kv = run.table.kv,
-                        .pages = pages};
+                        .pages = pages,
+                        .feeds_back = run.table.feeds_back};
   return Status();
 }
 
@@ -295,8 +296,9 @@ void AddEngineOptions(CLI::App& command, SimulateOptions& options) {
       .add_option("--max-context", setup.engine.max_context,
                   "Tokens of prompt and answer together [what model and memory allow]")
       ->check(CLI::Range(1, 1 << 24));
-  command.add_flag("--pipeline", setup.engine.pipeline,
-                   "Plan and submit a step while the one before runs");
+  command.add_flag("--pipeline,!--no-pipeline", setup.engine.pipeline,
+                   "Plan and submit a step while the one before runs [where draws are fed back on "
+                   "the device, as the table says]");
   command.add_flag("--no-prefix-cache", options.no_prefix_cache, "Compute every prompt anew");
 }
 

@@ -24,12 +24,13 @@ class ThreadedEngine : public Engine {
  public:
   ThreadedEngine(const EngineConfig& config, std::unique_ptr<Executor> executor,
                  std::unique_ptr<Decoder> decoder)
-      : executor_(config.pipeline && !executor->info().feeds_back
+      : is_pipelined_(IsPipelined(config, executor->info())),
+        executor_(is_pipelined_ && !executor->info().feeds_back
                       ? CreatePipelinedExecutor(std::move(executor))
                       : std::move(executor)),
         decoder_(std::move(decoder)),
         loop_(SchedulerLimitsOf(config), *executor_, *decoder_,
-              {.prefix_cache = config.prefix_cache, .pipeline = config.pipeline}),
+              {.prefix_cache = config.prefix_cache, .pipeline = is_pipelined_}),
         on_failure_(config.on_failure),
         max_queue_(config.max_queue_seconds),
         max_open_(SchedulerLimitsOf(config).max_running + std::max<int64_t>(0, config.max_waiting)),
@@ -192,6 +193,7 @@ class ThreadedEngine : public Engine {
     Publish();
   }
 
+  const bool is_pipelined_;
   const std::unique_ptr<Executor> executor_;
   const std::unique_ptr<Decoder> decoder_;
   StepLoop loop_;         // of the engine's thread

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -23,8 +24,9 @@ struct EngineConfig {
       0;  // who waited longer for its first step ends with kExpired; 0 = none
   int64_t max_step_tokens = 512;  // token budget of a step: prefill chunks and decodes together
   bool prefix_cache = true;       // keep computed pages for requests that begin alike
-  // Plan and submit a step while the one before runs. Worth it where the device is not the host.
-  bool pipeline = false;
+  // Plan and submit a step while the one before runs; unset: where the device is not the host
+  // (IsPipelined).
+  std::optional<bool> pipeline;
   // Called once, on the engine's thread, with the reason, when a step has failed and all requests
   // have their last event. It must not call the engine.
   std::function<void(const std::string&)> on_failure;

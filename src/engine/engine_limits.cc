@@ -23,6 +23,10 @@ SchedulerLimits SchedulerLimitsOf(const EngineConfig& config) {
   return limits;
 }
 
+bool IsPipelined(const EngineConfig& config, const ExecutorInfo& info) {
+  return config.pipeline.value_or(info.feeds_back);
+}
+
 std::vector<GroupCost> GroupCosts(const KvLayout& layout, DType kv_dtype) {
   std::vector<GroupCost> costs;
   for (size_t g = 0; g < layout.groups.size(); ++g) {

@@ -15,6 +15,10 @@ namespace rose {
 // Each value within what it can be.
 SchedulerLimits SchedulerLimitsOf(const EngineConfig& config);
 
+// Whether steps are planned while the one before runs: if nothing else is asked for, where the
+// executor feeds draws back. On the host itself it would only cost new requests a step of waiting.
+bool IsPipelined(const EngineConfig& config, const ExecutorInfo& info);
+
 std::vector<GroupCost> GroupCosts(const KvLayout& layout, DType kv_dtype);
 
 // Pages of every KV group within `bytes`, for a model of `max_positions`. kInvalidArgument, saying

@@ -122,7 +122,8 @@ std::vector<MeasuredStep> MeasureSteps(Executor& executor, const EngineConfig& c
                                        const std::function<void(int64_t)>& on_progress) {
   RecordingExecutor recorder(executor);
   const std::unique_ptr<Decoder> decoder = CreatePlainDecoder();
-  StepLoop loop(SchedulerLimitsOf(config), recorder, *decoder, {.pipeline = config.pipeline});
+  StepLoop loop(SchedulerLimitsOf(config), recorder, *decoder,
+                {.pipeline = IsPipelined(config, executor.info())});
   RequestId id = 0;
   int64_t done = 0;
   for (int64_t round = 0; round < repeats; ++round) {

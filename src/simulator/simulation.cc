@@ -31,7 +31,7 @@ class Replica {
         decoder_(CreatePlainDecoder()),
         loop_(SchedulerLimitsOf(setup.engine), executor_, *decoder_,
               {.prefix_cache = setup.engine.prefix_cache,
-               .pipeline = setup.engine.pipeline,
+               .pipeline = IsPipelined(setup.engine, setup.executor),
                .now = [this] { return TimeOf(now_s_); }}),
         most_pages_(setup.executor.pages.size(), 0) {}
   Replica(const Replica&) = delete;

@@ -57,6 +57,10 @@ Status ReadHead(const JsonValue& head, StepTable& table) {
       table.kv.head_dim < 1) {
     return InvalidArgument("vocab, max_positions, kv_heads and head_dim must be above 0");
   }
+  if (const JsonValue* feeds_back = head.Find("feeds_back"); feeds_back != nullptr) {
+    if (!feeds_back->boolean()) return InvalidArgument("\"feeds_back\" must be true or false");
+    table.feeds_back = *feeds_back->boolean();
+  }
   return ReadGroups(head, table);
 }
 
@@ -117,7 +121,7 @@ std::string StepTableHead(const StepTable& table) {
   json += StrCat(", \"vocab\": ", table.vocab, ", \"max_positions\": ", table.max_positions,
                  ", \"kv_heads\": ", table.kv.kv_heads, ", \"head_dim\": ", table.kv.head_dim,
                  ", \"kv_dtype\": \"", table.kv_dtype == DType::kF32 ? "f32" : "bf16",
-                 "\", \"groups\": [");
+                 "\", \"feeds_back\": ", table.feeds_back ? "true" : "false", ", \"groups\": [");
   for (size_t g = 0; g < table.kv.groups.size(); ++g) {
     json += StrCat(g > 0 ? ", " : "", "{\"window\": ", table.kv.groups[g].window,
                    ", \"layers\": ", table.kv.groups[g].layers.size(), "}");

@@ -3,7 +3,8 @@
 // The first line is the model's: {"model": "rosebud", "machine": "...", "vocab": 1536,
 // "max_positions": 131072, "kv_heads": 2, "head_dim": 64, "kv_dtype": "f32",
 // "groups": [{"window": 128, "layers": 3}, {"window": 0, "layers": 3}]}, window 0 being full
-// attention. Every other is a measured step: {"decode_rows": 16, "prompt_rows": 256,
+// attention; "feeds_back": true where draws are fed back on the device, so that the engine plans
+// ahead. Every other is a measured step: {"decode_rows": 16, "prompt_rows": 256,
 // "sampled_rows": 17, "decode_keys": 4096, "prompt_keys": 33000, "ms": 12.3}; what is left out is
 // 0, sampled_rows what decodes.
 #pragma once
@@ -24,6 +25,7 @@ struct StepTable {
   int64_t max_positions = 0;
   KvLayout kv;
   DType kv_dtype = DType::kBf16;
+  bool feeds_back = false;  // ExecutorInfo
   std::vector<MeasuredStep> steps;
 
   // Of one page of every group.

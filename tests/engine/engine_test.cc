@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/engine_limits.h"
 #include "engine/event_log.h"
 #include "engine/ledger_executor.h"
 #include "engine/stub_executor.h"
@@ -82,6 +83,14 @@ TEST(Engine, AnswersRequestsOfManyThreads) {
   engine->Drain(/*timeout_ms=*/60000);
   EXPECT_EQ(engine->stats().pages_used, 0);
   EXPECT_EQ(engine->stats().running + engine->stats().waiting, 0);
+}
+
+// Steps are pipelined where draws are fed back on the device, unless something else is asked for.
+TEST(Engine, PipelinesWhereDrawsAreFedBack) {
+  EXPECT_TRUE(IsPipelined({}, {.feeds_back = true}));
+  EXPECT_FALSE(IsPipelined({}, {.feeds_back = false}));
+  EXPECT_FALSE(IsPipelined({.pipeline = false}, {.feeds_back = true}));
+  EXPECT_TRUE(IsPipelined({.pipeline = true}, {.feeds_back = false}));
 }
 
 // A step that fails ends every request once, with the reason, and the engine says so ever after.

@@ -26,6 +26,10 @@ TEST(StepTable, WhatIsWrittenReadsBack) {
   EXPECT_EQ(StepTableHead(again) + "\n" + StepLine(again.steps[0]), written);
   EXPECT_EQ(again.kv.groups[0].window, 128);
   EXPECT_EQ(again.steps[0].shape.decode_keys, 4096);
+  EXPECT_FALSE(again.feeds_back);
+  table.feeds_back = true;
+  EXPECT_TRUE(
+      ParseStepTable(StepTableHead(table) + "\n" + StepLine(table.steps[0])).value().feeds_back);
 }
 
 TEST(StepTable, WhatIsWrongIsNamedWithItsLine) {
@@ -42,6 +46,7 @@ TEST(StepTable, WhatIsWrongIsNamedWithItsLine) {
   says("\n{", "line 2: ");
   says(R"({"kv_heads": 8, "head_dim": 64, "kv_dtype": "f16"})", "\"kv_dtype\"");
   says(R"({"kv_heads": 8, "head_dim": 64, "kv_dtype": "f32"})", "\"groups\"");
+  says(R"({"kv_heads": 8, "head_dim": 64, "kv_dtype": "f32", "feeds_back": 1})", "\"feeds_back\"");
   says(head + R"({"decode_rows": 1, "ms": 0})", "line 2: a step needs \"ms\"");
   says(head + R"({"ms": 1})", "\"decode_rows\" or \"prompt_rows\"");
   says(head + R"({"decode_rows": -1, "ms": 1})", "\"decode_rows\" must be");
