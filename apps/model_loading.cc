@@ -84,7 +84,8 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
     if (options.precision == "fast") {
       return Unsupported("--precision fast: there is none on a GPU; use exact, or --device cpu");
     }
-    return CreateCudaOps({});
+    const Environment environment = ReadEnvironment();
+    return CreateCudaOps({.is_sync = environment.sync_ops, .fault_at = environment.fault_at});
   }
   ROSE_ASSIGN_OR_RETURN(const CpuIsa isa, ChooseCpuIsa(ReadEnvironment().cpu_isa));
   const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;

@@ -96,8 +96,9 @@ std::optional<ApiError> FailureOf(const TokenEvent& event) {
       break;
   }
   const bool too_hard = event.error.starts_with(kConstraintTooHard);
+  // Further lines are for who runs the server: what a device was doing when it failed.
   return ApiError{.http_status = too_hard ? 400 : 500,
-                  .message = event.error + (too_hard ? "." : "")};
+                  .message = event.error.substr(0, event.error.find('\n')) + (too_hard ? "." : "")};
 }
 
 void Refuse(FieldReader& fields, std::span<const char* const> names) {

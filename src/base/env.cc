@@ -10,6 +10,8 @@ Environment ReadEnvironment() {
     return std::string(value == nullptr ? "" : value);
   };
   return {.cpu_isa = read("ROSE_CPU_ISA"),
+          .sync_ops = !read("ROSE_SYNC_OPS").empty(),
+          .fault_at = read("ROSE_FAULT"),
           .no_color = !read("NO_COLOR").empty(),
           .api_key = read("ROSE_API_KEY")};
 }

@@ -10,6 +10,11 @@ struct Environment {
   // ROSE_CPU_ISA: caps the vector instructions of the cpu-fast ops, for tests and measurements:
   // scalar, avx2 or avx512. Empty = what the machine has.
   std::string cpu_isa;
+  // ROSE_SYNC_OPS: not empty = a GPU ends every op before it is given the next, so that the report
+  // of a fault names the op (docs/cuda.md). Slow.
+  bool sync_ops = false;
+  // ROSE_FAULT: where a GPU shall fail, such as gemm:3; for tests of that report.
+  std::string fault_at;
   // NO_COLOR: not empty = no styles on a terminal (no-color.org).
   bool no_color = false;
   // ROSE_API_KEY: a key that requests to the server must show, beside those of its flags.

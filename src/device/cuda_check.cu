@@ -1,12 +1,14 @@
 #include "base/check.h"
 #include "device/cuda_check.h"
+#include "device/op_trail.h"
 
 namespace rose {
 
 void CudaCheck(cudaError_t error, std::string_view what, std::source_location where) {
   if (error == cudaSuccess) return;
   FailCheck(where.file_name(), static_cast<int>(where.line()), "CUDA call succeeded",
-            StrCat(what, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error)));
+            StrCat(what, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error),
+                   DescribeOps(error)));
 }
 
 int CudaDevices() {

@@ -1,5 +1,6 @@
 // A failed CUDA call cannot be repaired in this process (the error is sticky), so it is treated as
-// a bug: it throws CheckFailure with the place, the call's meaning and CUDA's own words.
+// a bug: it throws CheckFailure with the place, the call's meaning, CUDA's own words, and the op
+// that it belongs to (op_trail.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -183,7 +183,7 @@ class ThreadedEngine : public Engine {
     std::vector<Letter> letters;
     {
       std::lock_guard lock(mutex_);
-      failure_ = error;
+      failure_ = error.substr(0, error.find('\n'));  // the rest is for on_failure
       stop_ = true;
       letters.swap(inbox_);
       cancels_.clear();

@@ -102,6 +102,11 @@ void CudaOps::RopeAppendKv(Tensor& qkv, const AttentionShape& shape, const HeadN
       ROSE_CHECK(page >= 0 && page < kv.keys.dim(0), "page ", page, " of ", kv.keys.dim(0));
     }
   }
+  const OpScope op(trail_, "rope_append_kv",
+                   {{"tokens", qkv.dim(0)},
+                    {"heads", shape.heads},
+                    {"kv_heads", shape.kv_heads},
+                    {"head_dim", shape.head_dim}});
   LaunchRopeAppendKv({.qkv = qkv.data<Bf16>(),
                       .inv_freq = InvFreq(rope),
                       .rope_scale = rope.scale,
@@ -124,6 +129,12 @@ Tensor CudaOps::PagedAttention(const Tensor& qkv, const AttentionShape& shape, c
   CheckQkv(qkv, shape, kv, inputs_.on_device());
   Dim heads{"heads", shape.heads};
   if (!sinks.empty()) ExpectShape("sinks", sinks, {&heads});
+  const OpScope op(trail_, "attention",
+                   {{"tokens", qkv.dim(0)},
+                    {"seqs", std::ssize(step.seqs)},
+                    {"heads", shape.heads},
+                    {"head_dim", shape.head_dim},
+                    {"window", kv.window}});
   Tensor out = layer().Take(DType::kBf16, {qkv.dim(0), shape.heads * shape.head_dim});
   LaunchPagedAttention(PlanAttention({.qkv = qkv.data<Bf16>(),
                                       .keys = kv.keys.data<Bf16>(),

@@ -31,7 +31,7 @@ void Grow(DeviceMemory& memory, int64_t& capacity, int64_t bytes) {
 
 }  // namespace
 
-CudaDraws::CudaDraws(cudaStream_t stream) : stream_(stream) {
+CudaDraws::CudaDraws(cudaStream_t stream, OpTrail& trail) : stream_(stream), trail_(trail) {
   for (Slot& slot : slots_) {
     for (cudaEvent_t* event : {&slot.done, &slot.fed_copied}) {
       CudaCheck(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
@@ -72,6 +72,7 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
     mask_words = std::max<int64_t>(mask_words, std::ssize(draw.mask));
   }
   const int64_t count = std::ssize(draws);
+  const OpScope op(trail_, "draw", {{"draws", count}, {"vocab", vocab}});
   const int64_t edits_at = BytesOf<DrawRow>(count);
   const int64_t masks_at = edits_at + BytesOf<LogitEdit>(edits);
   const int64_t input_bytes = masks_at + BytesOf<uint32_t>(masks * mask_words);
@@ -118,12 +119,14 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
                             cudaMemcpyDeviceToHost, stream_),
             "copying draws to the host");
   CudaCheck(cudaEventRecord(slot.done, stream_), "marking draws");
+  slot.done_ops = trail_.position();
 }
 
 std::span<const int32_t> CudaDraws::Wait() {
   ROSE_CHECK_GT(submitted_, waited_);
   const Slot& slot = slots_[waited_++ % slots_.size()];
   CudaCheck(cudaEventSynchronize(slot.done), "waiting for a step");
+  trail_.Finished(slot.done_ops);
   return {reinterpret_cast<const int32_t*>(slot.tokens.get()), static_cast<size_t>(slot.draws)};
 }
 
@@ -132,6 +135,7 @@ void CudaDraws::Feed(std::span<const FedRow> fed, int32_t* tokens) {
   ROSE_CHECK_GT(submitted_, 0);
   Slot& slot = slots_[(submitted_ - 1) % slots_.size()];
   const int64_t count = std::ssize(fed);
+  const OpScope op(trail_, "feed_tokens", {{"tokens", count}});
   CudaCheck(cudaEventSynchronize(slot.fed_copied), "waiting for an upload");
   if (count > slot.fed_count) {
     slot.fed_count = std::max({count, kFirstDraws, 2 * slot.fed_count});

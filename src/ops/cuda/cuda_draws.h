@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/memory.h"
+#include "device/op_trail.h"
 #include "kernels/sampler/sampler.h"
 #include "ops/draw_queue.h"
 #include "ops/step.h"
@@ -17,7 +18,7 @@ namespace rose {
 
 class CudaDraws : public DrawQueue {
  public:
-  explicit CudaDraws(cudaStream_t stream);
+  CudaDraws(cudaStream_t stream, OpTrail& trail);
   ~CudaDraws() override;
   CudaDraws(const CudaDraws&) = delete;
   CudaDraws& operator=(const CudaDraws&) = delete;
@@ -41,12 +42,14 @@ class CudaDraws : public DrawQueue {
     DeviceMemory fed_on_device;
     int64_t fed_count = 0;
     cudaEvent_t done = nullptr;
+    int64_t done_ops = 0;  // of the trail, that are done then
     cudaEvent_t fed_copied = nullptr;
   };
 
   void Reserve(Slot& slot, int64_t input_bytes, int64_t draws);
 
   cudaStream_t stream_;
+  OpTrail& trail_;
   std::array<Slot, 2> slots_;
   int64_t submitted_ = 0, waited_ = 0;
   DeviceMemory workspace_;

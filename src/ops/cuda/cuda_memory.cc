@@ -166,6 +166,10 @@ void CudaOps::CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& c
 }
 
 void CudaOps::CopyPages(KvCache& cache, KvCache& host, const PageCopies& copies) {
+  const int64_t pages =
+      std::ssize(copies.to_host) + std::ssize(copies.to_device) + std::ssize(copies.within);
+  if (pages == 0) return;
+  const OpScope op(trail_, "copy_pages", {{"pages", pages}});
   CopyAll(cache, host, copies.to_host);
   CopyAll(host, cache, copies.to_device);
   CopyAll(cache, cache, copies.within);

@@ -12,6 +12,7 @@
 
 #include "device/arena.h"
 #include "device/memory.h"
+#include "device/op_trail.h"
 #include "kernels/attention/attention.h"
 #include "kernels/experts/experts.h"
 #include "ops/cuda/cuda_draws.h"
@@ -113,6 +114,7 @@ class CudaOps : public OpSet {
   };
 
   Stream stream_;
+  OpTrail trail_;
   DeviceArena step_;  // what stays valid for the whole step
   std::array<DeviceArena, 2> layers_;
   int layer_ = 0;

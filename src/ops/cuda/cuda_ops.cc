@@ -57,12 +57,13 @@ Stream::~Stream() {
 }
 
 CudaOps::CudaOps(const CudaConfig& config)
-    : step_(stream_.get(), config.is_checked),
+    : trail_(stream_.get(), {.is_sync = config.is_sync, .fault_at = config.fault_at}),
+      step_(stream_.get(), config.is_checked),
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
       inputs_(stream_.get()),
-      draws_(stream_.get()),
-      graphs_(stream_.get()) {
+      draws_(stream_.get(), trail_),
+      graphs_(stream_.get(), trail_) {
   CudaCheck(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, /*device=*/0),
             "asking for the GPU's multiprocessors");
 }
@@ -79,20 +80,26 @@ void CudaOps::BeginStep(const Step& step) {
   if (to_host_.size() > 1) to_host_.erase(to_host_.begin(), to_host_.end() - 1);
   to_host_used_ = 0;
   for (AttentionWorkspace& workspace : attention_) workspace.is_planned = false;
-  inputs_.Upload(step);
+  trail_.LeaveLayers();
+  {
+    const OpScope op(trail_, "upload",
+                     {{"tokens", std::ssize(step.tokens)}, {"seqs", std::ssize(step.seqs)}});
+    inputs_.Upload(step);
+  }
   draws_.Feed(step.fed, const_cast<int32_t*>(inputs_.on_device().tokens));
 }
 
 void CudaOps::BeginLayer() {
   layer_ = 1 - layer_;
   layer().Reset();
+  trail_.BeginLayer();
 }
 
 // Records steps that only decode: a prompt's chunk takes the device longer than the host needs to
 // enqueue it, and there are too many shapes of them.
 Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
   const int64_t seqs = std::ssize(step.seqs);
-  if (seqs > kMostRecorded || std::ssize(step.tokens) != seqs ||
+  if (trail_.is_sync() || seqs > kMostRecorded || std::ssize(step.tokens) != seqs ||
       std::ssize(step.logit_rows) != seqs) {
     return ops();
   }
@@ -119,6 +126,7 @@ Tensor CudaOps::ToHost(const Tensor& x) {
   CudaCheck(cudaMemcpyAsync(data, x.raw(), x.bytes(), cudaMemcpyDeviceToHost, stream_.get()),
             "copying to the host");
   CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
+  trail_.Finished(trail_.position());
   return Tensor(data, x.dtype(), x.shape());
 }
 

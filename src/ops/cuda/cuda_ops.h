@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "ops/ops.h"
@@ -14,6 +15,10 @@ struct CudaConfig {
   // Every output is NaN before its kernel runs, and nothing may be written around it (a
   // ROSE_CHECK at the next step). Slow; for tests.
   bool is_checked = false;
+  // Waits for every op before the next, and records no graphs: a fault names its op. Slow.
+  bool is_sync = false;
+  // OpTrailOptions::fault_at: where the device shall fail, for tests.
+  std::string fault_at;
 };
 
 // Whether this process can compute on a GPU: built with CUDA, and there are driver and device.

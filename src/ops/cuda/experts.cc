@@ -87,6 +87,11 @@ Routing CudaOps::Route(const Tensor& x, const Weight& weight, const Weight& bias
   ExpectShape("x", x, DType::kBf16, {&tokens, &hidden});
   ExpectShape("router", weight, {&experts, &hidden});
   if (!bias.empty()) ExpectShape("router bias", bias, {&experts});
+  const OpScope op(trail_, "route",
+                   {{"tokens", tokens.value},
+                    {"hidden", hidden.value},
+                    {"experts", experts.value},
+                    {"top_k", top_k}});
   Routing routing{layer().Take(DType::kI32, {tokens.value, top_k}),
                   layer().Take(DType::kF32, {tokens.value, top_k})};
   const DeviceArena::Mark scratch = layer().mark();
@@ -113,6 +118,12 @@ Tensor CudaOps::ExpertsGateUp(const Tensor& x, const Routing& routing, const Wei
   ExpectShape("experts", routing.experts, DType::kI32, {&tokens, &top_k});
   ExpectShape("gate_up", weight, {&experts, &rows, &hidden});
   if (!bias.empty()) ExpectShape("gate_up bias", bias, {&experts, &rows});
+  const OpScope op(trail_, "experts_gate_up",
+                   {{"tokens", tokens.value},
+                    {"top_k", top_k.value},
+                    {"experts", experts.value},
+                    {"rows", rows.value},
+                    {"hidden", hidden.value}});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, top_k.value, rows.value / 2});
   const DeviceArena::Mark mark = layer().mark();
   LaunchExpertsGateUp({.x = x.data<Bf16>(),
@@ -139,6 +150,12 @@ Tensor CudaOps::ExpertsDown(const Tensor& x, const Routing& routing, const Weigh
   ExpectShape("weights", routing.weights, DType::kF32, {&tokens, &top_k});
   ExpectShape("down", weight, {&experts, &hidden, &inter});
   if (!bias.empty()) ExpectShape("down bias", bias, {&experts, &hidden});
+  const OpScope op(trail_, "experts_down",
+                   {{"tokens", tokens.value},
+                    {"top_k", top_k.value},
+                    {"experts", experts.value},
+                    {"hidden", hidden.value},
+                    {"inter", inter.value}});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, hidden.value});
   const DeviceArena::Mark mark = layer().mark();
   LaunchExpertsDown({.x = x.data<Bf16>(),

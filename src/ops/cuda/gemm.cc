@@ -58,6 +58,8 @@ Tensor CudaOps::Gemm(const Tensor& x, const Weight& weight, const Weight& bias) 
   ExpectShape("x", x, DType::kBf16, {&tokens, &cols});
   ExpectShape("weight", weight, {&rows, &cols});
   if (!bias.empty()) ExpectShape("bias", bias, {&rows});
+  const OpScope op(trail_, "gemm",
+                   {{"tokens", tokens.value}, {"rows", rows.value}, {"cols", cols.value}});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, rows.value});
   Multiply(x, weight, bias, out, stream_.get());
   return out;
@@ -67,6 +69,9 @@ Tensor CudaOps::Logits(const Tensor& x, const Weight& weight) {
   Dim tokens{"tokens"}, vocab{"vocab"}, hidden{"hidden"};
   ExpectShape("x", x, DType::kBf16, {&tokens, &hidden});
   ExpectShape("lm_head", weight, {&vocab, &hidden});
+  trail_.LeaveLayers();
+  const OpScope op(trail_, "logits",
+                   {{"tokens", tokens.value}, {"vocab", vocab.value}, {"hidden", hidden.value}});
   Tensor out = step_.Take(DType::kF32, {tokens.value, vocab.value});
   Multiply(x, weight, /*bias=*/{}, out, stream_.get());
   return out;

@@ -16,6 +16,8 @@ Tensor CudaOps::Embed(const Step& step, const Weight& table) {
     ROSE_CHECK(token >= 0 && token < vocab.value, "token ", token, " of vocab ", vocab.value);
   }
   const int64_t tokens = inputs_.on_device().rows;
+  const OpScope op(trail_, "embed",
+                   {{"tokens", tokens}, {"vocab", vocab.value}, {"hidden", hidden.value}});
   Tensor out = step_.Take(DType::kF32, {tokens, hidden.value});
   LaunchEmbed({.table = ViewOf(table),
                .tokens = inputs_.on_device().tokens,
@@ -29,6 +31,7 @@ Tensor CudaOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
   Dim tokens{"tokens"}, hidden{"hidden"};
   ExpectShape("x", x, DType::kF32, {&tokens, &hidden});
   ExpectShape("norm weight", weight, {&hidden});
+  const OpScope op(trail_, "rms_norm", {{"tokens", tokens.value}, {"hidden", hidden.value}});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, hidden.value});
   LaunchRmsNorm({.residual = x.data<float>(),
                  .delta = nullptr,
@@ -46,6 +49,7 @@ Tensor CudaOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& 
   ExpectShape("residual", residual, DType::kF32, {&tokens, &hidden});
   ExpectShape("delta", delta, DType::kBf16, {&tokens, &hidden});
   ExpectShape("norm weight", weight, {&hidden});
+  const OpScope op(trail_, "add_rms_norm", {{"tokens", tokens.value}, {"hidden", hidden.value}});
   Tensor out = layer().Take(DType::kBf16, {tokens.value, hidden.value});
   LaunchRmsNorm({.residual = residual.data<float>(),
                  .delta = delta.data<Bf16>(),
@@ -65,6 +69,7 @@ Tensor CudaOps::GatherLogitRows(const Tensor& x, const Step& step) {
   for (int32_t row : step.logit_rows) {
     ROSE_CHECK(row >= 0 && row < x.dim(0), "row ", row, " of ", x.dim(0));
   }
+  const OpScope op(trail_, "gather_logit_rows", {{"rows", rows}, {"cols", x.dim(1)}});
   Tensor out = step_.Take(x.dtype(), {rows, x.dim(1)});
   LaunchGatherRows({.from = static_cast<const std::byte*>(x.raw()),
                     .rows = inputs_.on_device().logit_rows,

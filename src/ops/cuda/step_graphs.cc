@@ -12,6 +12,7 @@ Tensor StepGraphs::Run(int64_t shape, const std::function<Tensor()>& ops) {
     CudaCheck(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
               "recording a step");
     cudaGraph_t graph = nullptr;
+    const int64_t before = trail_.position();
     try {
       recorded.result = ops();
     } catch (...) {
@@ -25,6 +26,9 @@ Tensor StepGraphs::Run(int64_t shape, const std::function<Tensor()>& ops) {
     CudaCheck(cudaGraphDestroy(graph), "recording a step");
     CudaCheck(error, "making a graph of a step");
     recorded.graph.reset(executable);
+    recorded.ops = trail_.Since(before);
+  } else {
+    trail_.Replayed(recorded.ops);
   }
   CudaCheck(cudaGraphLaunch(recorded.graph.get(), stream_), "replaying a step");
   return recorded.result;

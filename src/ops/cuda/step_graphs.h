@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
+#include "device/op_trail.h"
 #include "tensor/tensor.h"
 
 namespace rose {
@@ -16,7 +18,7 @@ namespace rose {
 // the second time, and replayed from then on.
 class StepGraphs {
  public:
-  explicit StepGraphs(cudaStream_t stream) : stream_(stream) {}
+  StepGraphs(cudaStream_t stream, OpTrail& trail) : stream_(stream), trail_(trail) {}
 
   // `ops` enqueues the same work for every step of one `shape`, at the same addresses.
   Tensor Run(int64_t shape, const std::function<Tensor()>& ops);
@@ -30,9 +32,11 @@ class StepGraphs {
   struct Recorded {
     std::unique_ptr<CUgraphExec_st, Destroy> graph;  // null: it ran plainly so far
     Tensor result;
+    std::vector<OpRecord> ops;
   };
 
   cudaStream_t stream_;
+  OpTrail& trail_;
   std::map<int64_t, Recorded> graphs_;
 };
 

@@ -39,6 +39,7 @@ class DeviceDraw : public testing::Test {
   }
 
   cudaStream_t stream_ = nullptr;
+  OpTrail trail_{nullptr, {}};
 };
 
 void ExpectTheSamplers(std::span<const RandomDraw> rows, std::span<const int32_t> drawn) {
@@ -60,7 +61,7 @@ void ExpectTheSamplers(std::span<const RandomDraw> rows, std::span<const int32_t
 
 TEST_F(DeviceDraw, EqualsTheSampler) {
   std::mt19937_64 random(11);
-  CudaDraws queue(stream_);
+  CudaDraws queue(stream_, trail_);
   for (const int64_t vocab : {2, 31, 64, 65, 1000, 1536, 40'000}) {
     for (const int64_t count : {1, 2, 33}) {
       SCOPED_TRACE(testing::Message() << count << " x " << vocab);
@@ -74,7 +75,7 @@ TEST_F(DeviceDraw, EqualsTheSampler) {
 
 TEST_F(DeviceDraw, EqualsTheSamplerWithTheModelsVocabulary) {
   std::mt19937_64 random(12);
-  CudaDraws queue(stream_);
+  CudaDraws queue(stream_, trail_);
   for (int round = 0; round < 6; ++round) {
     std::vector<RandomDraw> rows;
     for (int64_t i = 0; i < 16; ++i) rows.push_back(MakeRandomDraw(random, 201'088));
@@ -84,7 +85,7 @@ TEST_F(DeviceDraw, EqualsTheSamplerWithTheModelsVocabulary) {
 
 // All equal, all but one excluded, nothing left, and zeros of both signs, which are one number.
 TEST_F(DeviceDraw, EqualsTheSamplerAtTheEdges) {
-  CudaDraws queue(stream_);
+  CudaDraws queue(stream_, trail_);
   constexpr int64_t kVocab = 201'088;
   std::vector<RandomDraw> rows(5);
   for (RandomDraw& row : rows) {
@@ -108,7 +109,7 @@ TEST_F(DeviceDraw, EqualsTheSamplerAtTheEdges) {
 }
 
 TEST_F(DeviceDraw, FeedsTokens) {
-  CudaDraws queue(stream_);
+  CudaDraws queue(stream_, trail_);
   std::mt19937_64 random(13);
   std::vector<RandomDraw> rows;
   for (int i = 0; i < 3; ++i) {

@@ -1,0 +1,157 @@
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/check.h"
+#include "device/cuda_check.h"
+#include "device/fault.h"
+#include "device/op_trail.h"
+
+namespace rose {
+namespace {
+
+// The trail that this thread has used last. Like a logger it serves messages alone: no work depends
+// on it, and calls of CUDA everywhere would need a parameter otherwise.
+thread_local OpTrail* trail_of_thread = nullptr;
+
+// The device found the error while it ran a kernel, whatever call reports it.
+bool IsFault(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorAssert:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Equal ops of several layers, in one line of a report.
+struct Line {
+  const OpRecord* op;
+  int64_t count = 0;
+  int32_t first_layer, last_layer;
+};
+
+bool IsSame(const OpRecord& a, const OpRecord& b) {
+  return std::string_view(a.name) == b.name && (a.layer < 0) == (b.layer < 0) &&
+         a.size_count == b.size_count &&
+         std::equal(a.sizes, a.sizes + a.size_count, b.sizes, [](const OpSize& x, const OpSize& y) {
+           return std::string_view(x.axis) == y.axis && x.size == y.size;
+         });
+}
+
+std::string LayersOf(const Line& line) {
+  if (line.first_layer < 0) return line.count > 1 ? StrCat(", ", line.count, " times") : "";
+  if (line.first_layer == line.last_layer) return StrCat(" of layer ", line.first_layer);
+  return StrCat(", ", line.count, " times in layers ", line.first_layer, " to ", line.last_layer);
+}
+
+}  // namespace
+
+std::string OpRecord::ToString() const {
+  std::string text = StrCat(name, " [");
+  for (int i = 0; i < size_count; ++i) {
+    text += StrCat(i > 0 ? ", " : "", sizes[i].axis, "=", sizes[i].size);
+  }
+  return text + "]";
+}
+
+OpTrail::OpTrail(cudaStream_t stream, OpTrailOptions options)
+    : stream_(stream), options_(std::move(options)), ops_(kRecords) {
+  const size_t colon = options_.fault_at.find(':');
+  if (colon == std::string::npos) return;
+  const char* end = options_.fault_at.data() + options_.fault_at.size();
+  (void)std::from_chars(options_.fault_at.data() + colon + 1, end, until_fault_);
+  options_.fault_at.resize(colon);
+}
+
+OpTrail::~OpTrail() {
+  if (trail_of_thread == this) trail_of_thread = nullptr;
+}
+
+void OpTrail::Finished(int64_t position) {
+  finished_ = std::max(finished_, position);
+}
+
+std::vector<OpRecord> OpTrail::Since(int64_t position) const {
+  std::vector<OpRecord> ops;
+  for (int64_t i = std::max(position, enqueued_ - kRecords); i < enqueued_; ++i) {
+    ops.push_back(ops_[i % kRecords]);
+  }
+  return ops;
+}
+
+void OpTrail::Replayed(std::span<const OpRecord> ops) {
+  trail_of_thread = this;
+  for (const OpRecord& op : ops) Add(op);
+}
+
+void OpTrail::Add(const OpRecord& op) {
+  ops_[enqueued_++ % kRecords] = op;
+}
+
+void OpTrail::Begin(const char* name, std::initializer_list<OpSize> sizes) {
+  trail_of_thread = this;
+  if (options_.is_sync) {
+    CudaCheck(cudaStreamSynchronize(stream_), "waiting for an op");
+    Finished(enqueued_);
+  }
+  ROSE_CHECK(std::ssize(sizes) <= OpRecord::kMostSizes, name, " has ", sizes.size(), " sizes");
+  OpRecord op;
+  op.name = name;
+  op.layer = layer_;
+  op.size_count = static_cast<int32_t>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), op.sizes);
+  Add(op);
+  is_within_ = true;
+  nvtxRangePushA(name);
+  if (until_fault_ > 0 && options_.fault_at == name && --until_fault_ == 0) LaunchFault(stream_);
+}
+
+void OpTrail::End() {
+  nvtxRangePop();
+  is_within_ = false;
+}
+
+std::string OpTrail::DescribeUnfinished() const {
+  const std::vector<OpRecord> ops = Since(finished_);
+  if (ops.empty()) return "";
+  if (ops.size() == 1) {
+    return StrCat("; the fault is in ", ops[0].ToString(),
+                  LayersOf({&ops[0], 1, ops[0].layer, ops[0].layer}));
+  }
+  std::vector<Line> lines;
+  for (const OpRecord& op : ops) {
+    const auto same = std::ranges::find_if(lines, [&](const Line& l) { return IsSame(*l.op, op); });
+    Line& line = same != lines.end() ? *same : lines.emplace_back(Line{&op, 0, op.layer, op.layer});
+    ++line.count;
+    line.first_layer = std::min(line.first_layer, op.layer);
+    line.last_layer = std::max(line.last_layer, op.layer);
+  }
+  std::string text = StrCat("\nThe fault is in one of the ", ops.size(),
+                            " ops that nobody had waited for yet (ROSE_SYNC_OPS=1 waits for each "
+                            "and names the one):");
+  for (const Line& line : lines) text += StrCat("\n  ", line.op->ToString(), LayersOf(line));
+  return text;
+}
+
+std::string DescribeOps(cudaError_t error) {
+  const OpTrail* trail = trail_of_thread;
+  if (trail == nullptr) return "";
+  if (IsFault(error)) return trail->DescribeUnfinished();
+  if (!trail->is_within_) return "";
+  const OpRecord& op = trail->ops_[(trail->enqueued_ - 1) % OpTrail::kRecords];
+  return StrCat("; in ", op.ToString(), LayersOf({&op, 1, op.layer, op.layer}));
+}
+
+}  // namespace rose

@@ -1,0 +1,105 @@
+// What a report says of ops. Nothing here needs a GPU: no op is really enqueued.
+#include "device/op_trail.h"
+
+#include <gtest/gtest.h>
+
+#include "base/check.h"
+#include "device/cuda_check.h"
+
+namespace rose {
+namespace {
+
+// Two layers of two ops, and one behind them.
+void AddStep(OpTrail& trail, int64_t tokens) {
+  trail.LeaveLayers();
+  for (int layer = 0; layer < 2; ++layer) {
+    trail.BeginLayer();
+    const OpScope gemm(trail, "gemm", {{"tokens", tokens}, {"rows", 96}});
+    const OpScope route(trail, "route", {{"tokens", tokens}});
+  }
+  trail.LeaveLayers();
+  const OpScope logits(trail, "logits", {{"tokens", tokens}, {"vocab", 300}});
+}
+
+std::string MessageOf(cudaError_t error) {
+  try {
+    CudaCheck(error, "waiting");
+  } catch (const CheckFailure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+TEST(OpTrail, NamesAllOpsThatNobodyHasWaitedFor) {
+  OpTrail trail(nullptr, {});
+  AddStep(trail, 8);
+  trail.Finished(trail.position() - 4);  // the first gemm went well
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress),
+            "\nThe fault is in one of the 4 ops that nobody had waited for yet (ROSE_SYNC_OPS=1 "
+            "waits for each and names the one):"
+            "\n  route [tokens=8], 2 times in layers 0 to 1"
+            "\n  gemm [tokens=8, rows=96] of layer 1"
+            "\n  logits [tokens=8, vocab=300]");
+}
+
+TEST(OpTrail, KeepsShapesApart) {
+  OpTrail trail(nullptr, {});
+  AddStep(trail, 8);
+  AddStep(trail, 1);
+  const std::string text = DescribeOps(cudaErrorLaunchFailure);
+  EXPECT_NE(text.find("\n  gemm [tokens=8, rows=96], 2 times"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  gemm [tokens=1, rows=96], 2 times"), std::string::npos) << text;
+}
+
+TEST(OpTrail, NamesTheOnlyOneOnTheSameLine) {
+  OpTrail trail(nullptr, {});
+  AddStep(trail, 8);
+  trail.Finished(trail.position() - 1);
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "; the fault is in logits [tokens=8, vocab=300]");
+  trail.Finished(trail.position());
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "");
+}
+
+TEST(OpTrail, ReplayedOpsAreNamedAsTheyWereRecorded) {
+  OpTrail trail(nullptr, {});
+  const int64_t before = trail.position();
+  AddStep(trail, 3);
+  const std::vector<OpRecord> recorded = trail.Since(before);
+  trail.Finished(trail.position());
+  trail.Replayed(recorded);
+  const std::string text = DescribeOps(cudaErrorIllegalAddress);
+  EXPECT_NE(text.find("one of the 5 ops"), std::string::npos) << text;
+  EXPECT_NE(text.find("gemm [tokens=3, rows=96], 2 times in layers 0 to 1"), std::string::npos);
+}
+
+TEST(OpTrail, ARefusedLaunchNamesTheOpItBelongsTo) {
+  OpTrail trail(nullptr, {});
+  AddStep(trail, 8);
+  EXPECT_EQ(DescribeOps(cudaErrorInvalidConfiguration), "") << "no op is being enqueued";
+  trail.BeginLayer();
+  const OpScope scope(trail, "experts_down", {{"tokens", 5}, {"top_k", 4}});
+  const std::string message = MessageOf(cudaErrorInvalidConfiguration);
+  EXPECT_NE(message.find("waiting: cudaErrorInvalidConfiguration"), std::string::npos) << message;
+  EXPECT_NE(message.find("; in experts_down [tokens=5, top_k=4] of layer 0"), std::string::npos)
+      << message;
+}
+
+TEST(OpTrail, KeepsTheLastOpsOfVeryManyWithoutGrowing) {
+  OpTrail trail(nullptr, {});
+  for (int64_t i = 0; i < OpTrail::kRecords + 10; ++i) {
+    const OpScope scope(trail, i % 2 == 0 ? "even" : "odd", {{"tokens", 1}});
+  }
+  const std::string text = DescribeOps(cudaErrorIllegalAddress);
+  EXPECT_NE(text.find("even [tokens=1], 1024 times\n"), std::string::npos) << text;
+}
+
+TEST(OpTrail, NoTrailNoWord) {
+  {
+    OpTrail gone(nullptr, {});
+    AddStep(gone, 1);
+  }
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "");
+}
+
+}  // namespace
+}  // namespace rose

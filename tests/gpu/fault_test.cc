@@ -1,0 +1,101 @@
+// Must: a fault of the device ends with a report that names op and shapes, and nothing hangs. Each
+// runs in a process of its own, whose device is of no use afterwards.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <future>
+
+#include "engine/engine.h"
+#include "engine/model_executor.h"
+#include "models/load.h"
+#include "models/step_runner.h"
+#include "ops/cuda/cuda_ops.h"
+
+namespace rose {
+namespace {
+
+const std::string kToyA = ROSE_SOURCE_DIR "/tests/data/toy-a";
+
+class GpuFault : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+    // CUDA does not survive a fork: the child starts anew, and runs the one test.
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+  }
+};
+
+// Ends the process: 1 and the failure on stderr, or 0.
+[[noreturn]] void RunSteps(const CudaConfig& config) {
+  try {
+    const LoadedModel loaded =
+        LoadModel(kToyA, CreateCudaOps(config).value(), /*threads=*/1, {}).value();
+    const auto runner = StepRunner::Create(*loaded.model, *loaded.ops, 1, 64).value();
+    const std::vector<int32_t> tokens = {1, 2, 3, 4, 5, 6, 7};
+    const std::vector<int32_t> last = {6};
+    const SequenceTokens part{0, tokens};
+    for (int step = 0; step < 4; ++step) (void)runner->Run({&part, 1}, last);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    std::exit(1);
+  }
+  std::exit(0);
+}
+
+// The same with an engine, whose steps are recorded and replayed; the request must hear of it.
+[[noreturn]] void RunEngine(const CudaConfig& config) {
+  const LoadedModel loaded =
+      LoadModel(kToyA, CreateCudaOps(config).value(), /*threads=*/1, {}).value();
+  std::promise<std::string> failed;
+  {
+    auto executor = CreateExecutor(*loaded.model, *loaded.ops, {8, 8}).value();
+    EngineConfig engine_config;
+    engine_config.on_failure = [&](const std::string& error) { failed.set_value(error); };
+    const auto engine = CreateEngine(engine_config, std::move(executor), CreatePlainDecoder());
+    std::promise<TokenEvent> last;
+    Request request;
+    request.prompt = {1, 2, 3};
+    request.max_tokens = 20;
+    request.on_event = [&](const TokenEvent& event) {
+      if (event.finish != FinishReason::kNone) last.set_value(event);
+    };
+    (void)engine->Submit(std::move(request)).value();
+    const TokenEvent event = last.get_future().get();
+    if (event.finish != FinishReason::kError) std::exit(0);
+    std::fprintf(stderr, "the request: %s\n", event.error.c_str());
+    std::fprintf(stderr, "the engine: %s\n", failed.get_future().get().c_str());
+  }
+  std::exit(1);
+}
+
+TEST_F(GpuFault, TheReportNamesTheOpIfEachIsWaitedFor) {
+  EXPECT_EXIT(RunSteps({.is_sync = true, .fault_at = "experts_down:3"}), testing::ExitedWithCode(1),
+              "cudaErrorIllegalAddress.*the fault is in experts_down \\[tokens=7, top_k=.* of "
+              "layer 2");
+}
+
+TEST_F(GpuFault, ElseItNamesThoseOfTheStep) {
+  EXPECT_EXIT(RunSteps({.fault_at = "route:1"}), testing::ExitedWithCode(1),
+              "cudaErrorIllegalAddress.*\nThe fault is in one of the .* ops");
+  EXPECT_EXIT(RunSteps({.fault_at = "route:1"}), testing::ExitedWithCode(1),
+              "\n  route \\[tokens=7, hidden=.* times in layers 0 to ");
+}
+
+TEST_F(GpuFault, RequestsOfAnEngineEndWithAnError) {
+  // The second step that decodes is recorded, and runs as a graph.
+  EXPECT_EXIT(RunEngine({.fault_at = "logits:3"}), testing::ExitedWithCode(1),
+              "the request: .*cudaErrorIllegalAddress.*\n  logits \\[tokens=1, vocab=.*"
+              "the engine: .*cudaErrorIllegalAddress");
+  EXPECT_EXIT(RunEngine({.fault_at = "draw:2"}), testing::ExitedWithCode(1),
+              "the request: .*cudaErrorIllegalAddress");
+}
+
+TEST_F(GpuFault, WithoutOneAllIsWell) {
+  EXPECT_EXIT(RunSteps({.is_sync = true}), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunEngine({.is_sync = true}), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace rose
