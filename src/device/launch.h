@@ -1,5 +1,21 @@
 // The one way to launch a kernel: parameters are one struct, and a refused launch throws at once,
 // with the kernel's name.
+//
+// Programmatic dependent launch (LaunchShape::dependent): a kernel may start as soon as every CTA
+// of the one ahead has called ptx::DependencyLaunch or ended, and ptx::DependencyWait returns when
+// the one ahead has ended and what it wrote can be seen. Three rules make that as safe as plain
+// launches:
+//   1. Of every dependent kernel at least one thread waits, and every thread that touches what
+//      kernels write waits, or gets it from one that has. So no kernel ends before the one ahead
+//      has, and by induction, behind a wait all earlier kernels of the stream have ended: not the
+//      one ahead alone, which matters for memory that is used again.
+//   2. Before its wait a kernel writes no global memory, and reads only what no kernel writes that
+//      may still run: weights, and what copies brought (copies wait for all kernels, and kernels
+//      for them). When the kernel ahead calls DependencyLaunch does not matter then; early is best.
+//   3. What a kernel wrote that calls DependencyLaunch nowhere, or only behind its own wait, is an
+//      exception from 2: in the first case the kernels behind it may read before their waits what
+//      it wrote (attention does so with its plan), in the second what those ahead of it wrote.
+// A kernel that is launched plainly begins when all ahead have ended.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,9 +31,7 @@ struct LaunchShape {
   dim3 block;             // threads of a CTA
   size_t smem_bytes = 0;  // dynamic shared memory of a CTA
   unsigned cluster = 1;   // CTAs of a cluster, along x
-  // Programmatic dependent launch: the kernel may start before the one ahead of it in the stream
-  // has ended. Only for kernels that wait (griddepcontrol.wait) before they touch what others
-  // wrote.
+  // The kernel may start before the one ahead of it in the stream has ended; see above.
   bool dependent = false;
 };
 

@@ -271,8 +271,11 @@ __global__ void __launch_bounds__(kDecodeThreads, kDim == 64 ? 2 : 1)
     }
     ptx::BarriersReady();
   }
-  const int units = p.work.counts->decode_items * p.kv_heads * p.blocks;
   ptx::DependencyLaunch();
+  const int units = p.work.counts->decode_items * p.kv_heads * p.blocks;
+  // Those without work make room at once for the next kernel, which fetches weights meanwhile; the
+  // first stays, since a kernel must wait.
+  if (blockIdx.x > 0 && static_cast<int>(blockIdx.x) >= units) return;
   __syncthreads();  // the barriers are there
   if (threadIdx.x >= kDecodeComputeThreads) {
     if constexpr (kDim == 64) ptx::RegistersDown<32>();

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "device/launch.h"
 #include "kernels/attention/work.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
 
 namespace rose {
 namespace {
@@ -97,6 +98,8 @@ __global__ void __launch_bounds__(kThreads)
     sm90_plan_attention_kernel(const __grid_constant__ PlanParams p) {
   __shared__ int scratch[kWarps];
   __shared__ SeqWork work[kThreads];
+  // The next kernel must not begin before this one ends: attention reads the list before it waits.
+  ptx::DependencyWait();
   int slots = 0, items = 0, tiles = 0, rows = 0;  // of the sequences before this round's
   for (int from = 0; from < p.seq_count; from += kThreads) {
     SeqWork mine{};
@@ -156,7 +159,7 @@ void LaunchPlanAttention(const AttentionParams& params, cudaStream_t stream) {
                   .work = LayOutWork(limits, params.workspace, nullptr)};
   if (params.step.rows == 0) return;
   Launch("sm90_plan_attention", sm90_plan_attention_kernel,
-         {.grid = dim3(1), .block = dim3(kThreads)}, stream, plan);
+         {.grid = dim3(1), .block = dim3(kThreads), .dependent = true}, stream, plan);
 }
 
 }  // namespace rose

@@ -47,4 +47,8 @@ inline MatrixBox BoxOf(const E4m3* data, int64_t rows, int64_t columns, int64_t 
 void LaunchGemmBf16Stream(const GemmParams& params, cudaStream_t stream);
 void LaunchGemmBf16Tiles(const GemmParams& params, cudaStream_t stream);
 
+// The router for few tokens, in one kernel; with the bits of the others.
+bool IsFewRouted(const RouteParams& params);
+void LaunchRouteFew(const RouteParams& params, cudaStream_t stream);
+
 }  // namespace rose

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "device/bf16.cuh"
 #include "device/launch.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/norm/norm.h"
 
 namespace rose {
@@ -43,6 +44,14 @@ __global__ void __launch_bounds__(kThreads)
   auto* out = reinterpret_cast<Bf16Vector*>(p.out + row * p.hidden);
   const int vectors = p.hidden / kVector;
 
+  ptx::DependencyLaunch();
+  Bf16Vector w[kVectors];
+#pragma unroll
+  for (int n = 0; n < kVectors; ++n) {
+    const int i = threadIdx.x + n * kThreads;
+    if (i < vectors) w[n] = weight[i];
+  }
+  ptx::DependencyWait();
   F32Vector x[kVectors];
   float squares = 0;
 #pragma unroll
@@ -63,9 +72,10 @@ __global__ void __launch_bounds__(kThreads)
   for (int n = 0; n < kVectors; ++n) {
     const int i = threadIdx.x + n * kThreads;
     if (i >= vectors) break;
-    const Bf16Vector w = weight[i];
     Bf16Vector y;
-    for (int k = 0; k < kVector; ++k) y.bits[k] = Narrow(x[n].values[k] * scale * Widen(w.bits[k]));
+    for (int k = 0; k < kVector; ++k) {
+      y.bits[k] = Narrow(x[n].values[k] * scale * Widen(w[n].bits[k]));
+    }
     out[i] = y;
   }
 }
@@ -78,8 +88,10 @@ void LaunchRmsNorm(const RmsNormParams& params, cudaStream_t stream) {
   ROSE_CHECK(params.tokens >= 0 && params.tokens <= 0x7fffffff, "tokens=", params.tokens);
   if (params.tokens == 0) return;
   Launch("smxx_f32_add_rmsnorm", smxx_f32_add_rmsnorm_kernel,
-         {.grid = dim3(static_cast<unsigned>(params.tokens)), .block = dim3(kThreads)}, stream,
-         params);
+         {.grid = dim3(static_cast<unsigned>(params.tokens)),
+          .block = dim3(kThreads),
+          .dependent = true},
+         stream, params);
 }
 
 }  // namespace rose

@@ -2,6 +2,7 @@
 // Work      one CTA a row. Bound: memory, about 6 * hidden bytes a row with a bf16 table.
 #include "base/check.h"
 #include "device/launch.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/rows/rows.h"
 #include "kernels/weight.cuh"
 
@@ -13,6 +14,8 @@ constexpr int kThreads = 256;
 template <Packing kPacking>
 __global__ void __launch_bounds__(kThreads)
     smxx_embed_kernel(const __grid_constant__ EmbedParams p) {
+  ptx::DependencyLaunch();
+  ptx::DependencyWait();
   const int64_t row = blockIdx.x;
   const int64_t token = p.tokens[row];
   for (int64_t col = threadIdx.x; col < p.table.cols; col += kThreads) {
@@ -27,8 +30,10 @@ void LaunchEmbed(const EmbedParams& params, cudaStream_t stream) {
   if (params.rows == 0) return;
   const auto launch = [&](auto kernel) {
     Launch("smxx_embed", kernel,
-           {.grid = dim3(static_cast<unsigned>(params.rows)), .block = dim3(kThreads)}, stream,
-           params);
+           {.grid = dim3(static_cast<unsigned>(params.rows)),
+            .block = dim3(kThreads),
+            .dependent = true},
+           stream, params);
   };
   switch (params.table.packing) {
     case Packing::kBf16:

@@ -3,6 +3,7 @@
 // Work      one thread a token. Bound: latency.
 #include "base/check.h"
 #include "device/launch.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/sampler/sampler.h"
 
 namespace rose {
@@ -12,6 +13,8 @@ constexpr int kThreads = 128;
 
 __global__ void __launch_bounds__(kThreads)
     smxx_i32_feed_tokens_kernel(const __grid_constant__ FeedTokensParams p) {
+  ptx::DependencyLaunch();
+  ptx::DependencyWait();
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= p.count) return;
   const FedToken fed = p.fed[i];
@@ -25,7 +28,8 @@ void LaunchFeedTokens(const FeedTokensParams& params, cudaStream_t stream) {
   if (params.count == 0) return;
   Launch("smxx_i32_feed_tokens", smxx_i32_feed_tokens_kernel,
          {.grid = dim3(static_cast<unsigned>((params.count + kThreads - 1) / kThreads)),
-          .block = dim3(kThreads)},
+          .block = dim3(kThreads),
+          .dependent = true},
          stream, params);
 }
 

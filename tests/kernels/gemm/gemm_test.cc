@@ -194,34 +194,42 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmFp8Block,
                                          Fp8Size{20, 5120, 2048, 128, 1},
                                          Fp8Size{70, 2048, 4096, 128, 1}));
 
-class Route : public OnGpu, public testing::WithParamInterface<std::tuple<int64_t, int, int>> {};
+struct RouteSize {
+  int64_t tokens;
+  int experts, top_k;
+  int64_t hidden = 320;
+};
+
+class Route : public OnGpu, public testing::WithParamInterface<RouteSize> {};
 
 TEST_P(Route, ChoosesAsTheHostDoes) {
-  const auto [tokens, experts, top_k] = GetParam();
-  constexpr int64_t kHidden = 320;
-  std::vector<Bf16> weight = Random(experts * kHidden, 0.05f, 2), bias = Random(experts, 0.1f, 3);
+  const auto [tokens, experts, top_k, hidden] = GetParam();
+  std::vector<Bf16> weight = Random(experts * hidden, 0.05f, 2), bias = Random(experts, 0.1f, 3);
   // Two experts that always tie, and one that never has a number.
   if (experts > 4) {
-    std::copy_n(weight.begin(), kHidden, weight.begin() + 3 * kHidden);
+    std::copy_n(weight.begin(), hidden, weight.begin() + 3 * hidden);
     bias[3] = bias[0];
     bias[4] = ToBf16(std::numeric_limits<float>::quiet_NaN());
   }
-  const OnDevice<Bf16> x(Random(tokens * kHidden, 1, 1)), weight_device(weight), bias_device(bias);
+  const OnDevice<Bf16> x(Random(tokens * hidden, 1, 1)), weight_device(weight), bias_device(bias);
   const OnDevice<float> logits(std::vector<float>(tokens * experts, -1)),
       weights(std::vector<float>(tokens * top_k, -1));
   const OnDevice<int32_t> chosen(std::vector<int32_t>(tokens * top_k, -1));
-  LaunchRoute({.x = x.data(),
-               .weight = weight_device.data(),
-               .bias = bias_device.data(),
-               .logits = logits.data(),
-               .chosen = chosen.data(),
-               .weights = weights.data(),
-               .x_stride = kHidden,
-               .tokens = tokens,
-               .hidden = kHidden,
-               .experts = experts,
-               .top_k = top_k},
-              /*stream=*/nullptr);
+  const auto route = [&](int64_t first, int64_t count) {
+    LaunchRoute({.x = x.data() + first * hidden,
+                 .weight = weight_device.data(),
+                 .bias = bias_device.data(),
+                 .logits = logits.data(),
+                 .chosen = chosen.data(),
+                 .weights = weights.data(),
+                 .x_stride = hidden,
+                 .tokens = count,
+                 .hidden = hidden,
+                 .experts = experts,
+                 .top_k = top_k},
+                /*stream=*/nullptr);
+  };
+  route(0, tokens);
   const std::vector<float> from = logits.ToHost(), got_weights = weights.ToHost();
   const std::vector<int32_t> got = chosen.ToHost();
   std::vector<int32_t> want(top_k);
@@ -233,15 +241,21 @@ TEST_P(Route, ChoosesAsTheHostDoes) {
       if (std::isnan(want_weights[i])) continue;
       ASSERT_NEAR(got_weights[token * top_k + i], want_weights[i], 1e-6) << token << " " << i;
     }
-  }
+  }  // The last tokens apart: other kernels, the same bits.
+  const int64_t last = std::min<int64_t>(tokens, 11);
+  route(tokens - last, last);
+  const std::vector<float> apart = logits.ToHost();
+  ASSERT_EQ(0, std::memcmp(apart.data(), &from[(tokens - last) * experts],
+                           static_cast<size_t>(last * experts) * sizeof(float)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Route,
-                         testing::Values(std::tuple{int64_t{0}, 32, 4},
-                                         std::tuple{int64_t{1}, 1, 1}, std::tuple{int64_t{5}, 8, 7},
-                                         std::tuple{int64_t{70}, 32, 4},
-                                         std::tuple{int64_t{131}, 128, 8},
-                                         std::tuple{int64_t{3}, 1000, 32}));
+                         testing::Values(RouteSize{0, 32, 4}, RouteSize{1, 1, 1},
+                                         RouteSize{5, 8, 7}, RouteSize{70, 32, 4},
+                                         RouteSize{131, 128, 8}, RouteSize{3, 1000, 32},
+                                         RouteSize{67, 32, 4, 2880}, RouteSize{81, 128, 4, 2880},
+                                         RouteSize{66, 41, 3, 1352}, RouteSize{65, 16, 2, 6144},
+                                         RouteSize{66, 20, 2, 6152}));
 
 TEST(GemmLaunch, RefusesRowsThatItCannotRead) {
   EXPECT_THROW(LaunchGemmBf16({.x_stride = 16, .tokens = 1, .n = 1, .k = 12}, nullptr),

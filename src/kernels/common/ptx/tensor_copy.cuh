@@ -56,6 +56,16 @@ __device__ inline void ClusterSync() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
+// Writes `value` to the place of `p` in the shared memory of CTA `rank` of the cluster, for its
+// threads to read behind ClusterSync. The CTA must have begun: it does behind a ClusterSync, too.
+__device__ inline void StoreAt(float* p, uint32_t rank, float value) {
+  asm volatile(
+      "{.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.f32 [there], %2;\n}" ::"r"(SharedAddress(p)),
+      "r"(rank), "f"(value)
+      : "memory");
+}
+
 // Arrives at the barrier at the same place in CTA `rank` of the cluster. Says that this thread is
 // done with shared memory, not that others may see what it wrote: a release at the scope of the
 // cluster would wait for its stores to global memory.
