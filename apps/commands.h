@@ -25,5 +25,6 @@ void AddTokenize(CLI::App& app, int& exit_code);
 void AddRender(CLI::App& app, int& exit_code);
 void AddParse(CLI::App& app, int& exit_code);
 void AddSimulate(CLI::App& app, int& exit_code);
+void AddProfile(CLI::App& app, int& exit_code);
 
 }  // namespace rose

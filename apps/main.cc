@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   rose::AddInspect(app, exit_code);
   rose::AddMakeCheckpoint(app, exit_code);
   rose::AddBench(app, exit_code);
+  rose::AddProfile(app, exit_code);
   rose::AddLogits(app, exit_code);
   rose::AddGenerate(app, exit_code);
   rose::AddChat(app, exit_code);

@@ -81,6 +81,8 @@ OpTrail::~OpTrail() {
 
 void OpTrail::Finished(int64_t position) {
   finished_ = std::max(finished_, position);
+  // Marks of a graph are overwritten by its next replay; others can wait.
+  if (timing_ == OpTiming::kOps) clock_->Read(position);
 }
 
 std::vector<OpRecord> OpTrail::Since(int64_t position) const {
@@ -91,9 +93,49 @@ std::vector<OpRecord> OpTrail::Since(int64_t position) const {
   return ops;
 }
 
-void OpTrail::Replayed(std::span<const OpRecord> ops) {
+RecordedOps OpTrail::Recorded(int64_t position) {
+  RecordedOps recorded{.ops = Since(position), .marks = {}};
+  if (clock_ != nullptr) recorded.marks = clock_->TakeRecorded();
+  enqueued_ = position;  // they are not: a replay will be
+  return recorded;
+}
+
+void OpTrail::Replayed(const RecordedOps& recorded) {
   trail_of_thread = this;
-  for (const OpRecord& op : ops) Add(op);
+  for (const OpRecord& op : recorded.ops) Add(op);
+  if (clock_ != nullptr) clock_->Replayed(recorded.marks, enqueued_ - 1);
+}
+
+void OpTrail::BeginForward() {
+  is_forward_ = true;
+  if (timing_ != OpTiming::kSteps) return;
+  OpRecord op;
+  op.name = "forward";
+  clock_->Mark(op, enqueued_);
+}
+
+void OpTrail::EndForward() {
+  is_forward_ = false;
+  if (timing_ == OpTiming::kSteps) clock_->Mark({}, enqueued_);
+}
+
+void OpTrail::SetTiming(OpTiming timing) {
+  timing_ = timing;
+  clock_.reset();
+  if (timing != OpTiming::kOff) clock_ = std::make_unique<OpClock>(stream_);
+}
+
+std::vector<TimedOp> OpTrail::TakeTimes() {
+  if (clock_ == nullptr) return {};
+  CudaCheck(cudaStreamSynchronize(stream_), "waiting for a step");
+  Finished(enqueued_);
+  clock_->Read(enqueued_ + 1);
+  return clock_->Take();
+}
+
+// The op that is being enqueued, or was last, has a mark where it begins.
+bool OpTrail::IsMarked() const {
+  return timing_ == OpTiming::kOps || (timing_ == OpTiming::kSteps && !is_forward_);
 }
 
 void OpTrail::Add(const OpRecord& op) {
@@ -114,6 +156,7 @@ void OpTrail::Begin(const char* name, std::initializer_list<OpSize> sizes) {
   std::copy(sizes.begin(), sizes.end(), op.sizes);
   Add(op);
   is_within_ = true;
+  if (IsMarked()) clock_->Mark(op, enqueued_ - 1);
   nvtxRangePushA(name);
   if (until_fault_ > 0 && options_.fault_at == name && --until_fault_ == 0) LaunchFault(stream_);
 }
@@ -121,6 +164,8 @@ void OpTrail::Begin(const char* name, std::initializer_list<OpSize> sizes) {
 void OpTrail::End() {
   nvtxRangePop();
   is_within_ = false;
+  // Within a layer, the next op begins where this one ends.
+  if (layer_ < 0 && IsMarked()) clock_->Mark({}, enqueued_);
 }
 
 std::string OpTrail::DescribeUnfinished() const {

@@ -8,27 +8,14 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "device/op_clock.h"
+#include "device/op_record.h"
+
 namespace rose {
-
-struct OpSize {
-  const char* axis = nullptr;  // a literal
-  int64_t size = 0;
-};
-
-struct OpRecord {
-  static constexpr int kMostSizes = 5;
-  const char* name = nullptr;  // a literal: "experts_down"
-  int32_t layer = -1;          // -1: it belongs to no layer
-  int32_t size_count = 0;
-  OpSize sizes[kMostSizes];
-
-  // "gemm [tokens=1, rows=5120, cols=2880]"
-  std::string ToString() const;
-};
 
 struct OpTrailOptions {
   // Waits for every op before the next is enqueued, so that a fault is its op's. Not for streams
@@ -37,6 +24,12 @@ struct OpTrailOptions {
   // "gemm:3": the third gemm has a kernel beside it that writes where it may not. For tests of
   // what happens then. Empty = none.
   std::string fault_at;
+};
+
+// What a graph has of ops.
+struct RecordedOps {
+  std::vector<OpRecord> ops;
+  std::vector<OpMark> marks;
 };
 
 // Used by one thread at a time. Keeps the last kRecords ops and allocates nothing while it runs.
@@ -58,9 +51,18 @@ class OpTrail {
   // Somebody has waited for the first `position` ops, and they went well.
   void Finished(int64_t position);
 
-  // For recorded work: the ops since `position`, and the same ops enqueued once more.
-  std::vector<OpRecord> Since(int64_t position) const;
-  void Replayed(std::span<const OpRecord> ops);
+  // For graphs: the ops since `position`, which were recorded and not enqueued; and a replay of
+  // them.
+  RecordedOps Recorded(int64_t position);
+  void Replayed(const RecordedOps& recorded);
+
+  // Between these two, ops are parts of a forward pass, for kSteps.
+  void BeginForward();
+  void EndForward();
+  // What was recorded before has no marks: forget it.
+  void SetTiming(OpTiming timing);
+  // What the stream was at since the last call, or SetTiming; waits for it.
+  std::vector<TimedOp> TakeTimes();
 
   bool is_sync() const { return options_.is_sync; }
 
@@ -71,6 +73,8 @@ class OpTrail {
   void Begin(const char* name, std::initializer_list<OpSize> sizes);
   void End();
   void Add(const OpRecord& op);
+  std::vector<OpRecord> Since(int64_t position) const;
+  bool IsMarked() const;
   std::string DescribeUnfinished() const;
 
   const cudaStream_t stream_;
@@ -81,6 +85,9 @@ class OpTrail {
   int64_t finished_ = 0;
   bool is_within_ = false;  // an op is being enqueued
   int32_t layer_ = -1;
+  OpTiming timing_ = OpTiming::kOff;
+  bool is_forward_ = false;
+  std::unique_ptr<OpClock> clock_;  // unless timing is off
 };
 
 // The launches in its life belong to one op.

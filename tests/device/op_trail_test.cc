@@ -64,8 +64,8 @@ TEST(OpTrail, ReplayedOpsAreNamedAsTheyWereRecorded) {
   OpTrail trail(nullptr, {});
   const int64_t before = trail.position();
   AddStep(trail, 3);
-  const std::vector<OpRecord> recorded = trail.Since(before);
-  trail.Finished(trail.position());
+  const RecordedOps recorded = trail.Recorded(before);
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "") << "they were recorded, not enqueued";
   trail.Replayed(recorded);
   const std::string text = DescribeOps(cudaErrorIllegalAddress);
   EXPECT_NE(text.find("one of the 5 ops"), std::string::npos) << text;

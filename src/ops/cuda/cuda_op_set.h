@@ -62,6 +62,10 @@ class CudaOps : public OpSet {
   DrawQueue* draws() override { return &draws_; }
   Tensor ToHost(const Tensor& x) override;
 
+  // Of TimeCudaOps and TakeCudaTimes.
+  void SetTiming(OpTiming timing);
+  std::vector<TimedOp> TakeTimes() { return trail_.TakeTimes(); }
+
   // rows.cc
   Tensor Embed(const Step& step, const Weight& table) override;
   Tensor RmsNorm(const Tensor& x, const Weight& weight, float eps) override;
@@ -91,6 +95,8 @@ class CudaOps : public OpSet {
   Result<DeviceMemory> AllocateWeight(int64_t bytes);
   Result<Tensor> ToDevice(const Tensor& host);
   void CopyAll(KvCache& from, KvCache& to, const std::vector<PageCopy>& copies);
+  // cuda_ops.cc
+  bool MayRecord(const Step& step);
   // attention.cc
   const float* InvFreq(const Rope& rope);
   void CheckStep(const Step& step) const;

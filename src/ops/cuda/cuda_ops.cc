@@ -48,6 +48,14 @@ int64_t FreeCudaBytes() {
   return static_cast<int64_t>(free);
 }
 
+void TimeCudaOps(OpSet& ops, OpTiming timing) {
+  dynamic_cast<CudaOps&>(ops).SetTiming(timing);
+}
+
+std::vector<TimedOp> TakeCudaTimes(OpSet& ops) {
+  return dynamic_cast<CudaOps&>(ops).TakeTimes();
+}
+
 Stream::Stream() {
   CudaCheck(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
 }
@@ -98,10 +106,17 @@ void CudaOps::BeginLayer() {
 // Records steps that only decode: a prompt's chunk takes the device longer than the host needs to
 // enqueue it, and there are too many shapes of them.
 Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
+  trail_.BeginForward();
+  Tensor result = MayRecord(step) ? graphs_.Run(std::ssize(step.seqs), ops) : ops();
+  trail_.EndForward();
+  return result;
+}
+
+bool CudaOps::MayRecord(const Step& step) {
   const int64_t seqs = std::ssize(step.seqs);
   if (trail_.is_sync() || seqs > kMostRecorded || std::ssize(step.tokens) != seqs ||
       std::ssize(step.logit_rows) != seqs) {
-    return ops();
+    return false;
   }
   std::vector<const void*> addresses = {inputs_.on_device().tokens, tickets_.get()};
   for (const AttentionWorkspace& workspace : attention_) {
@@ -109,7 +124,12 @@ Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
   }
   if (addresses != recorded_at_) graphs_.Clear();
   recorded_at_ = std::move(addresses);
-  return graphs_.Run(seqs, ops);
+  return true;
+}
+
+void CudaOps::SetTiming(OpTiming timing) {
+  graphs_.Clear();
+  trail_.SetTiming(timing);
 }
 
 Tensor CudaOps::ToHost(const Tensor& x) {

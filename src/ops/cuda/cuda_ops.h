@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "device/op_record.h"
 #include "ops/ops.h"
 
 namespace rose {
@@ -27,6 +29,11 @@ bool IsCudaThere();
 // kUnsupported, saying why, where IsCudaThere is false or the GPU is not of compute capability 9.0.
 // The result uses the first GPU that the process sees (CUDA_VISIBLE_DEVICES).
 Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& config);
+
+// From here on the times of ops are taken, or no more; and those that were since the last call, in
+// order; waits for the device. `ops` is of CreateCudaOps, between steps.
+void TimeCudaOps(OpSet& ops, OpTiming timing);
+std::vector<TimedOp> TakeCudaTimes(OpSet& ops);
 
 // Bytes of device memory that are free now; 0 where there is no GPU.
 int64_t FreeCudaBytes();

@@ -13,6 +13,12 @@ Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& /*config*/) {
       "(scripts/setup.sh --cuda brings one)");
 }
 
+void TimeCudaOps(OpSet& /*ops*/, OpTiming /*timing*/) {}
+
+std::vector<TimedOp> TakeCudaTimes(OpSet& /*ops*/) {
+  return {};
+}
+
 int64_t FreeCudaBytes() {
   return 0;
 }

@@ -26,10 +26,9 @@ Tensor StepGraphs::Run(int64_t shape, const std::function<Tensor()>& ops) {
     CudaCheck(cudaGraphDestroy(graph), "recording a step");
     CudaCheck(error, "making a graph of a step");
     recorded.graph.reset(executable);
-    recorded.ops = trail_.Since(before);
-  } else {
-    trail_.Replayed(recorded.ops);
+    recorded.ops = trail_.Recorded(before);
   }
+  trail_.Replayed(recorded.ops);
   CudaCheck(cudaGraphLaunch(recorded.graph.get(), stream_), "replaying a step");
   return recorded.result;
 }

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "device/op_trail.h"
 #include "tensor/tensor.h"
@@ -32,7 +31,7 @@ class StepGraphs {
   struct Recorded {
     std::unique_ptr<CUgraphExec_st, Destroy> graph;  // null: it ran plainly so far
     Tensor result;
-    std::vector<OpRecord> ops;
+    RecordedOps ops;
   };
 
   cudaStream_t stream_;
