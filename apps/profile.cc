@@ -124,8 +124,9 @@ void PrintJson(const LoadedModel& loaded, const ProfileOptions& options,
       static_cast<long long>(load.steps));
   const double sum = SumOf(families);
   for (const OpFamily& f : families) {
-    std::printf("%s{\"op\": \"%s\", \"count\": %.2f, \"us\": %.2f, \"share\": %.4f",
-                &f == families.data() ? "" : ", ", f.name.c_str(), f.count, f.us, f.us / sum);
+    std::printf(
+        "%s{\"op\": \"%s\", \"count\": %.2f, \"us\": %.2f, \"marked_us\": %.2f, \"share\": %.4f",
+        &f == families.data() ? "" : ", ", f.name.c_str(), f.count, f.us, f.marked_us, f.us / sum);
     if (f.bytes >= 0) std::printf(", \"gb_per_s\": %s", Rate(f.bytes, f.us, 1e9, "%.1f").c_str());
     if (f.flops >= 0)
       std::printf(", \"tflop_per_s\": %s", Rate(f.flops, f.us, 1e12, "%.3f").c_str());
@@ -162,11 +163,14 @@ Status RunProfileCommand(const ProfileOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const ProfiledRun run,
                         RunProfile(loaded, load, OpTiming::kOps, /*is_pipelined=*/false));
   if (!on_gpu) runs.push_back(TimesOf(run, on_gpu));
-  const std::vector<OpFamily> families = FamiliesOf(loaded, run.steps);
+  std::vector<OpFamily> families = FamiliesOf(loaded, run.steps);
+  const double mark_us = on_gpu ? TakeOffMarks(families, runs.front().forward_us) : 0;
   if (options.json) {
     PrintJson(loaded, options, families, runs);
   } else {
     PrintTables(loaded, load, families, runs);
+    if (on_gpu)
+      std::printf("an event behind an op added %.2f us, which is taken off above\n", mark_us);
   }
   return Status();
 }
@@ -198,12 +202,12 @@ void AddProfile(CLI::App& app, int& exit_code) {
       "them.\n"
       "A third time with an event behind every op, within graphs too: what an op takes is from "
       "the\n"
-      "one to the next, medians over steps. Ops cannot overlap then as they do otherwise, and "
-      "each\n"
-      "event takes about a microsecond, so all of them take longer than an undisturbed step.\n"
+      "one to the next, medians over steps. Events take time, and ops cannot overlap then as they\n"
+      "do otherwise: what they take together beyond an undisturbed forward pass is taken off, the\n"
+      "same from each ('marked_us' of JSON has it still), so that small ops are an estimate.\n"
       "GB/s are of weights and KV pages, experts as if each token chose evenly.\n"
       "Host: 'plan' is what the engine does outside of submitting a step and waiting for it.\n"
-      "On a CPU, whose ops are done when they return, one run has it all; sampling is in 'wait'.\n"
+      "On a CPU, whose ops are done when they return, one run has it all.\n"
       "Examples:\n"
       "  rose profile models/rosebud\n"
       "  rose profile --like 20b --users 1 --prompt 1024\n"

@@ -80,6 +80,21 @@ Work WorkOfOp(const LoadedModel& loaded, const OpRecord& op,
 
 }  // namespace
 
+double TakeOffMarks(std::vector<OpFamily>& families, double forward_us) {
+  const auto is_forward = [](const OpFamily& f) {
+    return f.name != "upload" && f.name != "feed_tokens" && f.name != "draw";
+  };
+  double sum = 0, count = 0;
+  for (const OpFamily& f : families) {
+    if (is_forward(f)) sum += f.marked_us, count += f.count;
+  }
+  const double each = count > 0 ? std::max(0.0, (sum - forward_us) / count) : 0;
+  for (OpFamily& f : families) {
+    if (is_forward(f)) f.us = std::max(0.0, f.marked_us - f.count * each);
+  }
+  return each;
+}
+
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -103,7 +118,7 @@ std::vector<OpFamily> FamiliesOf(const LoadedModel& loaded, const std::vector<Ti
   for (OpFamily& family : families) {
     std::vector<double>& own = us[family.name];
     own.resize(steps.size());
-    family.us = Median(own);
+    family.us = family.marked_us = Median(own);
     double ops = 0, bytes = 0, flops = 0;
     for (const TimedStep& step : steps) {
       for (const TimedOp& timed : step.ops) {
