@@ -221,7 +221,7 @@ void AddBench(CLI::App& app, int& exit_code) {
       "  rose bench decode models/rosebud --users 1 --prompt 3000 --tokens 64\n"
       "  rose bench decode --like 20b --users 1,16 --prompt 1024\n"
       "  rose bench prefill --like 120b --tokens 8192 --chunk 8192\n"
-      "  rose bench ops models/rosebud --rows 1,16,512\n"
+      "  rose bench ops --like 20b --tokens 1,64,8192\n"
       "  rose bench engine\n"
       "  rose bench steps models/rosebud > rosebud.steps\n"
       "  rose bench serve http://127.0.0.1:8000 --concurrency 16\n"

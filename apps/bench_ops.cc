@@ -1,214 +1,233 @@
-// rose bench ops: the time of every op on the weights of one layer, and what it moves and
-// multiplies.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <functional>
-#include <list>
-#include <numeric>
-#include <random>
+// rose bench ops: the time of every op at the shapes of a model, what it moves and multiplies, and
+// the same by a library.
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/out_of_memory.h"
 #include "bench.h"
+#include "bench_ops_attention.h"
+#include "bench_ops_cases.h"
 #include "commands.h"
+#include "load/load_report.h"
+#include "ops/cuda/cuda_meter.h"
 
 namespace rose {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct OpsOptions {
   ModelOptions model;
-  std::vector<int64_t> rows = {1, 16, 512};
-  int64_t context = 3000;  // keys before the rows
-  int64_t ms = 200;        // time spent on every op
+  std::vector<std::string> ops;  // beginnings of names; empty = all
+  std::vector<int64_t> tokens = {1, 16, 512};
+  std::vector<int64_t> contexts = {3000};
+  std::string dense;  // format of made-up dense matrices; "" = the model's own
+  int64_t ms = 200;   // of every op
 };
 
-struct OpCase {
-  const char* name;
-  double bytes = 0;  // of weights or cache that must be read
-  double flops = 0;
-  std::function<void()> run;
+// What a case was measured to take.
+struct OpMeasured {
+  std::vector<double> us, library_us, copy_us;
+  std::string library;     // its name
+  std::string no_library;  // why there is none
+  bool is_recorded = false;
+  OpChecked checked;
+  std::optional<GpuClocks> clocks;
 };
 
-double MedianUs(const std::function<void()>& run, int64_t ms) {
-  std::vector<double> times;
-  const auto end = Clock::now() + std::chrono::milliseconds(ms);
-  do {
-    const auto begin = Clock::now();
-    run();
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
-  } while (Clock::now() < end || times.size() < 5);
-  std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
-  return times[times.size() / 2];
+std::string Format(const char* format, auto... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
 }
 
-// Inputs of all ops for a number of rows, on the weights of layer 1 (a full one in gpt-oss).
-class LayerOps {
- public:
-  LayerOps(const LoadedModel& loaded, int64_t rows, int64_t context)
-      : loaded_(loaded), ops_(*loaded.ops), rows_(rows), context_(context) {
-    const KvLayout& kv = loaded.model->info().kv;
-    const int64_t qkv = W("qkv").shape[0];
-    shape_ = {qkv / kv.head_dim - 2 * kv.kv_heads, kv.kv_heads, kv.head_dim};
-    norms_ = {W("q_norm"), W("k_norm"), 1e-5f};
-    top_k_ = loaded.model->info().experts_per_token;
-    x_ = Random({rows, loaded.model->info().hidden});
-    qkv_ = Random({rows, qkv});
-    attended_ = Random({rows, shape_.heads * shape_.head_dim});
-    rope_ = {std::vector<float>(shape_.head_dim / 2, 0.01f), 1.0f};
-    pages_.resize((context + rows) / KvLayout::kPageSize + 1);
-    std::iota(pages_.begin(), pages_.end(), 0);
-    const KvLayout layout{
-        .groups = {{.window = 0, .layers = {0}}}, .kv_heads = kv.kv_heads, .head_dim = kv.head_dim};
-    cache_ = ops_.AllocateKv(layout, {std::ssize(pages_)}).value();
-    tokens_.assign(rows, 0);
-    positions_.resize(rows);
-    std::iota(positions_.begin(), positions_.end(), static_cast<int32_t>(context));
-    seqs_ = {{.first_row = 0, .rows = rows, .start = context, .pages = {pages_}}};
-  }
-  LayerOps(const LayerOps&) = delete;
+// Microseconds.
+Spread MicrosecondSpread(std::vector<double> us) {
+  for (double& value : us) value *= 1e-3;  // Spread's unit is milliseconds
+  return SpreadOf(std::move(us));
+}
 
-  void BeginStep() { ops_.BeginStep({tokens_, positions_, seqs_, {}}); }
+std::string TimesJson(const char* prefix, const Spread& spread) {
+  return Format("\"%sus\": %.3f, \"%sus_p10\": %.3f, \"%sus_p90\": %.3f", prefix, spread.p50,
+                prefix, spread.p10, prefix, spread.p90);
+}
 
-  std::vector<OpCase> Cases() {
-    const Weight& up = W("gate_up");
-    const Weight& down = W("down");
-    const Step step{tokens_, positions_, seqs_, {}};
-    ops_.BeginStep(step);
-    const Routing routing = ops_.Route(x_, W("router"), W("router_bias"), static_cast<int>(top_k_));
-    const double experts = static_cast<double>(up.shape[0]);
-    // Of the experts, those that at least one of the rows chose, if choices were even.
-    const double used =
-        experts *
-        (1 - std::pow(1 - static_cast<double>(top_k_) / experts, static_cast<double>(rows_))) /
-        experts;
-    const double keys = static_cast<double>(context_) + static_cast<double>(rows_ + 1) / 2;
-    const double r = static_cast<double>(rows_);
-    const auto gemm = [&](const char* name, const Tensor& x, const Weight& w) {
-      return OpCase{name, static_cast<double>(w.bytes()), 2 * r * Elements(w),
-                    [this, &x, &w] { ops_.Gemm(x, w, {}); }};
-    };
-    // The routing must outlive the op set's arena, which every run clears.
-    chosen_ = Copy<int32_t>(routing.experts);
-    weights_ = Copy<float>(routing.weights);
-    routing_ = {Tensor(chosen_.data(), DType::kI32, {rows_, top_k_}),
-                Tensor(weights_.data(), DType::kF32, {rows_, top_k_})};
-    inner_ = Random({rows_, top_k_, down.shape[2]});
-    const auto all = [&](const Weight& w) { return static_cast<double>(w.bytes()) * used; };
-    return {
-        {"rms_norm", 0, 0, [&] { ops_.RmsNorm(x_, W("attn_norm"), 1e-5f); }},
-        gemm("qkv", x_, W("qkv")),
-        {"rope_append_kv", 0, 0,
-         [this, step] { ops_.RopeAppendKv(qkv_, shape_, norms_, rope_, cache_.layers[0], step); }},
-        {"attention",
-         2 * keys *
-             static_cast<double>(shape_.kv_heads * shape_.head_dim * ElementBytes(ops_.kv_dtype())),
-         4 * r * keys * static_cast<double>(shape_.heads * shape_.head_dim),
-         [this, step] { ops_.PagedAttention(qkv_, shape_, W("sinks"), cache_.layers[0], step); }},
-        gemm("o", attended_, W("o")),
-        {"route", 0, 2 * r * Elements(W("router")),
-         [&] { ops_.Route(x_, W("router"), W("router_bias"), static_cast<int>(top_k_)); }},
-        {"experts_gate_up", all(up), 2 * r * static_cast<double>(top_k_) * Elements(up) / experts,
-         [&] { ops_.ExpertsGateUp(x_, routing_, up, W("gate_up_bias"), {}); }},
-        {"experts_down", all(down), 2 * r * static_cast<double>(top_k_) * Elements(down) / experts,
-         [&] { ops_.ExpertsDown(inner_, routing_, down, W("down_bias")); }},
-        gemm("lm_head", x_, Head()),
-    };
-  }
+Status CheckBounds(const OpCase& op, const char* whose, const OpChecked& checked) {
+  if (checked.one_minus_cos <= checked.bound) return Status();
+  return Status(StatusCode::kInternal,
+                StrCat(op.op, " of ", op.tokens, " tokens: the result of ", whose,
+                       " is wrong: 1 - cosine to the reference is ", checked.one_minus_cos,
+                       ", and may be ", checked.bound));
+}
 
- private:
-  // Empty if the model has no such weight: a bias, sinks, norms of heads.
-  const Weight& W(const char* name) const {
-    static const Weight none;
-    const int layer = loaded_.model->info().layers > 1 ? 1 : 0;
-    const auto weight = loaded_.weights.find(StrCat("layers.", layer, ".", name));
-    return weight == loaded_.weights.end() ? none : weight->second;
+Status MeasureCase(OpInputs& in, OpCase& op, const OpsOptions& options, OpMeasured& measured) {
+  op.begin();
+  std::vector<MeteredCalls> calls = {op.calls};
+  size_t library = 0, copy = 0;  // places in `calls`
+  if (op.product) {
+    Result<MeteredCalls> product = in.meter().LibraryCalls(*op.product, measured.library);
+    measured.no_library = product.status().message();
+    if (product.ok()) {
+      library = calls.size();
+      calls.push_back(std::move(product).value());
+    }
   }
-  const Weight& Head() const {
-    const auto head = loaded_.weights.find("lm_head");
-    return head == loaded_.weights.end() ? loaded_.weights.find("embedding")->second : head->second;
+  if (Result<MeteredCalls> copies = in.meter().CopyCalls(op.work.bytes); copies.ok()) {
+    copy = calls.size();
+    calls.push_back(std::move(copies).value());
   }
-  static double Elements(const Weight& w) {
-    double n = 1;
-    for (int64_t size : w.shape) n *= static_cast<double>(size);
-    return n;
-  }
-  template <typename T>
-  static std::vector<T> Copy(const Tensor& tensor) {
-    return {tensor.data<T>(), tensor.data<T>() + tensor.elements()};
-  }
-  Tensor Random(std::initializer_list<int64_t> shape) {
-    int64_t n = 1;
-    for (int64_t size : shape) n *= size;
-    std::vector<float>& values = memory_.emplace_back(n);
-    for (float& value : values) value = normal_(random_);
-    return Tensor(values.data(), DType::kF32, shape);
-  }
+  const std::vector<MeteredTimes> times = in.meter().Time(calls, options.ms);
+  const auto add = [&](std::vector<double>& to, size_t which) {
+    to.insert(to.end(), times[which].us.begin(), times[which].us.end());
+  };
+  add(measured.us, 0);
+  if (library > 0) add(measured.library_us, library);
+  if (copy > 0) add(measured.copy_us, copy);
+  measured.is_recorded = times[0].is_recorded;
+  measured.clocks = in.meter().clocks();
+  ROSE_ASSIGN_OR_RETURN(measured.checked, op.check());
+  ROSE_RETURN_IF_ERROR(CheckBounds(op, "rose", measured.checked));
+  if (library == 0) return Status();
+  // A baseline that computes something else is none.
+  ROSE_ASSIGN_OR_RETURN(const OpChecked theirs, op.check_product());
+  return CheckBounds(op, "the library", theirs);
+}
 
-  const LoadedModel& loaded_;
-  OpSet& ops_;
-  const int64_t rows_, context_;
-  AttentionShape shape_;
-  HeadNorms norms_;
-  int64_t top_k_ = 0;
-  std::mt19937 random_{1};
-  std::normal_distribution<float> normal_;
-  std::list<std::vector<float>> memory_;
-  Tensor x_, qkv_, attended_, inner_;
-  std::vector<int32_t> chosen_;
-  std::vector<float> weights_;
-  Routing routing_;
-  Rope rope_;
-  std::vector<int32_t> pages_, tokens_, positions_;
-  KvCache cache_;
-  std::vector<StepSeq> seqs_;
-};
+void PrintCase(const LoadedModel& loaded, const std::string& machine, const OpCase& op,
+               const OpMeasured& measured) {
+  const Spread spread = MicrosecondSpread(measured.us);
+  std::string json = StrCat("{\"bench\": \"ops\", ", machine, ", \"op\": \"", op.op,
+                            "\", \"tokens\": ", op.tokens);
+  if (op.context >= 0) json += StrCat(", \"context\": ", op.context);
+  if (!op.format.empty()) json += StrCat(", \"format\": \"", op.format, "\"");
+  json += StrCat(", ", TimesJson("", spread), ", \"samples\": ", spread.count,
+                 ", \"calls\": ", op.calls.count, ", \"timed\": \"",
+                 IsOnGpu(*loaded.ops) ? (measured.is_recorded ? "graph" : "stream") : "host", "\"");
+  json += Format(", \"bytes\": %.0f, \"flops\": %.0f, \"gb_per_s\": %.1f, \"tflop_per_s\": %.3f",
+                 op.work.bytes, op.work.flops, op.work.bytes / spread.p50 * 1e-3,
+                 op.work.flops / spread.p50 * 1e-6);
+  const double floor_us = 1e6 * FloorSeconds(loaded, {op.work});
+  if (floor_us > 0) {
+    json +=
+        Format(", \"floor_us\": %.3f, \"share_of_floor\": %.3f", floor_us, floor_us / spread.p50);
+  }
+  if (op.work.experts > 0) json += Format(", \"experts\": %.1f", op.work.experts);
+  Spread baseline;
+  if (!measured.library_us.empty()) {
+    baseline = MicrosecondSpread(measured.library_us);
+    json += StrCat(", \"baseline\": {\"name\": \"", measured.library, "\", ",
+                   TimesJson("", baseline), "}");
+  } else if (!measured.copy_us.empty()) {
+    baseline = MicrosecondSpread(measured.copy_us);
+    json += StrCat(", \"baseline\": {\"name\": \"copy\", ", TimesJson("", baseline), "}");
+    if (!measured.no_library.empty()) {
+      json += ", \"baseline_note\": ";
+      AppendJsonString(json, measured.no_library);
+    }
+  } else {
+    json += ", \"baseline\": null";
+  }
+  if (!measured.copy_us.empty())
+    json += Format(", \"copy_us\": %.3f", MicrosecondSpread(measured.copy_us).p50);
+  json += Format(", \"checked\": {\"rows\": %lld, \"one_minus_cos\": %.3g, \"bound\": %.3g}",
+                 static_cast<long long>(measured.checked.rows), measured.checked.one_minus_cos,
+                 measured.checked.bound);
+  if (measured.clocks) {
+    json += StrCat(", \"sm_mhz\": ", measured.clocks->sm_mhz,
+                   ", \"memory_mhz\": ", measured.clocks->memory_mhz);
+  }
+  std::printf("%s}\n", json.c_str());
+  std::fflush(stdout);
+  if (::isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "%-24s %6lld %7s %10.2f us  floor %4.0f %%  %-16s %10.2f us  x%.2f\n",
+               op.op.c_str(), static_cast<long long>(op.tokens),
+               op.context < 0 ? "" : std::to_string(op.context).c_str(), spread.p50,
+               100 * floor_us / spread.p50,
+               measured.library_us.empty() ? (measured.copy_us.empty() ? "-" : "copy")
+                                           : measured.library.c_str(),
+               baseline.p50, baseline.p50 / spread.p50);
+}
+
+bool IsWanted(const OpsOptions& options, const std::string& op) {
+  return options.ops.empty() ||
+         std::any_of(options.ops.begin(), options.ops.end(),
+                     [&](const std::string& name) { return op.starts_with(name); });
+}
 
 Status RunOps(const OpsOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
-  if (loaded.ops->draws() != nullptr) {
-    return Unsupported("rose bench ops times ops in host memory; use --device cpu");
-  }
-  const std::string machine = MachineJson(loaded, options.model);
-  for (int64_t rows : options.rows) {
-    LayerOps layer(loaded, rows, options.context);
-    for (const OpCase& op : layer.Cases()) {
-      const double us = MedianUs(
-          [&] {
-            layer.BeginStep();
-            op.run();
-          },
-          options.ms);
-      std::printf(
-          "{\"bench\": \"ops\", %s, \"op\": \"%s\", \"rows\": %lld, \"us\": %.1f, "
-          "\"gb_per_s\": %.2f, \"gflop_per_s\": %.1f}\n",
-          machine.c_str(), op.name, static_cast<long long>(rows), us, op.bytes / us * 1e-3,
-          op.flops / us * 1e-3);
-      std::fflush(stdout);
+  ROSE_ASSIGN_OR_RETURN(const auto weights,
+                        BenchWeights::Create(loaded, options.model, options.dense));
+  const std::unique_ptr<OpMeter> meter =
+      weights->is_on_gpu() ? CreateCudaMeter(*loaded.ops) : CreateHostMeter();
+  OpInputs inputs(*weights, *meter,
+                  *std::max_element(options.tokens.begin(), options.tokens.end()));
+  std::vector<PlannedCase> cases;
+  for (int64_t tokens : options.tokens) {
+    const std::vector<PlannedCase> of_layer = LayerCases(inputs, tokens);
+    cases.insert(cases.end(), of_layer.begin(), of_layer.end());
+    for (int64_t context : options.contexts) {
+      const std::vector<PlannedCase> more = AttentionCases(inputs, tokens, context);
+      cases.insert(cases.end(), more.begin(), more.end());
     }
   }
-  return {};
+  std::erase_if(cases, [&](const PlannedCase& c) { return !IsWanted(options, c.op); });
+  if (cases.empty()) return InvalidArgument("--op: no op that is there for these tokens begins so");
+  const std::string machine = MachineJson(loaded, options.model);
+  for (const PlannedCase& planned : cases) {
+    ROSE_ASSIGN_OR_RETURN(OpCase op, planned.make());
+    OpMeasured measured;
+    const Status status = MeasureCase(inputs, op, options, measured);
+    if (status.ok() || measured.checked.rows > 0) PrintCase(loaded, machine, op, measured);
+    ROSE_RETURN_IF_ERROR(status);
+  }
+  return Status();
 }
 
 }  // namespace
 
 void AddBenchOps(CLI::App& bench, int& exit_code) {
   auto options = std::make_shared<OpsOptions>();  // shared with the callback
-  CLI::App* command = bench.add_subcommand("ops", "Time of every op on one layer's weights");
+  CLI::App* command = bench.add_subcommand(
+      "ops", "Time of every op, what it moves and multiplies, and a library's time for the same");
   AddModelOptions(*command, options->model);
-  command->add_option("--rows", options->rows, "Numbers of rows, each measured")
+  command->add_option("--op", options->ops, "Ops whose names begin so (default: all)")
+      ->delimiter(',');
+  command->add_option("--tokens,--rows", options->tokens, "Numbers of rows, each measured")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--context", options->context, "Keys before the rows, for attention")
+  command->add_option("--context", options->contexts, "Keys before the rows, for attention")
+      ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  command
+      ->add_option("--dense", options->dense,
+                   "Made-up matrices of this format for qkv and o, instead of the model's")
+      ->check(CLI::IsMember({"bf16", "fp8-block"}));
   command->add_option("--ms", options->ms, "Milliseconds spent on every op")
       ->check(CLI::Range(1, 60000))
       ->capture_default_str();
+  command->footer(
+      "Ops: add_rms_norm, qkv, o, route, experts_gate_up, experts_down, rope_append_kv,\n"
+      "attention_decode_full and _sliding (up to 256 tokens, each a user's at the context),\n"
+      "attention_prefill_full and _sliding (from 16 tokens), and, up to 256 tokens, lm_head,\n"
+      "draw_greedy, draw_random, draw_top_p.\n"
+      "Every result is compared with the reference at some rows; a wrong one is exit code 1.\n"
+      "On a GPU calls take turns over weights and caches of more than 200 MB, and cuBLASLt is\n"
+      "looked for in LD_LIBRARY_PATH.\n"
+      "Examples:\n"
+      "  rose bench ops --like 20b --tokens 1,8,64,512,8192 --context 1024\n"
+      "  rose bench ops --like 120b --op experts --tokens 1,8\n"
+      "  rose bench ops --like 20b --op qkv,o --dense fp8-block\n"
+      "  rose bench ops models/rosebud --device cpu");
   command->callback([options, &exit_code] {
-    if (const Status status = RunOps(*options); !status.ok()) exit_code = ReportFailure(status);
+    try {
+      if (const Status status = RunOps(*options); !status.ok()) exit_code = ReportFailure(status);
+    } catch (const OutOfMemory& error) {
+      exit_code = ReportFailure(Unavailable(error.what()));
+    }
   });
 }
 

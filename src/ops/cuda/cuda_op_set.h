@@ -46,6 +46,8 @@ class CudaOps : public OpSet {
 
   std::string_view name() const override { return "cuda"; }
   DType kv_dtype() const override { return DType::kBf16; }
+  // Where all work goes. For measurements, which put events and graphs of their own there.
+  cudaStream_t stream() const { return stream_.get(); }
 
   // cuda_memory.cc
   Result<Weight> Adopt(const Weight& host) override;

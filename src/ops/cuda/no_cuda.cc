@@ -1,4 +1,5 @@
 // The CUDA op set of a program that was built without CUDA (cmake/cuda.cmake).
+#include "ops/cuda/cuda_meter.h"
 #include "ops/cuda/cuda_ops.h"
 
 namespace rose {
@@ -17,6 +18,10 @@ void TimeCudaOps(OpSet& /*ops*/, OpTiming /*timing*/) {}
 
 std::vector<TimedOp> TakeCudaTimes(OpSet& /*ops*/) {
   return {};
+}
+
+std::unique_ptr<OpMeter> CreateCudaMeter(OpSet& ops) {
+  ROSE_CHECK(false, "a meter of CUDA for the op set ", ops.name());
 }
 
 int64_t FreeCudaBytes() {
