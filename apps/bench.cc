@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "bench_plain_run.h"
 #include "commands.h"
 #include "engine/model_executor.h"
 #include "load/load_report.h"
@@ -31,17 +32,20 @@ struct DecodeOptions {
 
 // What one run of all users took.
 struct DecodeRun {
-  double prompt_tokens_per_s = 0;  // from the first request to the last first token
-  double tokens_per_s = 0;         // while all users decode
-  double ms_per_step = 0;          // one step gives every user a token
-  std::vector<double> steps_s;     // between the tokens of the first user, while all decode
-  std::vector<double> first_s;     // from the first request to each user's first token
+  double prompt_tokens_per_s = 0;          // from the first request to the last first token
+  double tokens_per_s = 0;                 // while all users decode
+  double ms_per_step = 0;                  // one step gives every user a token
+  std::vector<double> steps_s;             // between the tokens of the first user, while all decode
+  std::vector<double> first_s;             // from the first request to each user's first token
+  std::vector<std::vector<int32_t>> said;  // by the first users
 };
+
+constexpr int64_t kCheckedUsers = 4;  // whose tokens are compared with those of the model alone
 
 // Collects the events of all users; called on the engine's thread.
 class Meter {
  public:
-  explicit Meter(int64_t users) : got_(users, 0) {}
+  explicit Meter(int64_t users) : got_(users, 0), said_(std::min(users, kCheckedUsers)) {}
 
   // Before the first request.
   void Begin() { begin_ = Clock::now(); }
@@ -60,6 +64,9 @@ class Meter {
       if (user == 0 && got_[0] > 0) steps_s_.push_back(Seconds(first_user_, now));
     }
     if (user == 0) first_user_ = now;
+    if (user < kCheckedUsers) {
+      for (const SampledToken& token : event.tokens) said_[user].push_back(token.id);
+    }
     got_[user] += std::ssize(event.tokens);
     if (event.finish == FinishReason::kNone) return;
     if (event.finish != FinishReason::kLength) error_ = StrCat("a request failed: ", event.error);
@@ -80,7 +87,10 @@ class Meter {
     const double users = static_cast<double>(got_.size());
     return DecodeRun{static_cast<double>(prompt_tokens) / Seconds(begin_, all_started_),
                      static_cast<double>(tokens_) / decode_s,
-                     decode_s * 1000 * users / static_cast<double>(tokens_), steps_s_, first_s_};
+                     decode_s * 1000 * users / static_cast<double>(tokens_),
+                     steps_s_,
+                     first_s_,
+                     said_};
   }
 
  private:
@@ -96,8 +106,19 @@ class Meter {
   int64_t tokens_ = 0;  // between the last user's first token and the first end
   Clock::time_point begin_, all_started_, last_, first_user_;
   std::vector<double> steps_s_, first_s_;
+  std::vector<std::vector<int32_t>> said_;
   std::string error_;
 };
+
+// Different for every user and without a pattern.
+std::vector<int32_t> PromptOf(int64_t user, int64_t tokens, int64_t vocab) {
+  std::vector<int32_t> prompt;
+  for (int64_t i = 0; i < tokens; ++i) {
+    const uint64_t mixed = (static_cast<uint64_t>(user * tokens + i) + 1) * 0x9e3779b97f4a7c15u;
+    prompt.push_back(static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab)));
+  }
+  return prompt;
+}
 
 Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& options, int64_t users) {
   EngineConfig config;
@@ -114,12 +135,7 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
   meter.Begin();
   for (int64_t user = 0; user < users; ++user) {
     Request request;
-    for (int64_t i = 0; i < options.prompt; ++i) {
-      // Different for every user and without a pattern.
-      const uint64_t mixed =
-          (static_cast<uint64_t>(user * options.prompt + i) + 1) * 0x9e3779b97f4a7c15u;
-      request.prompt.push_back(static_cast<int32_t>((mixed >> 33) % loaded.model->info().vocab));
-    }
+    request.prompt = PromptOf(user, options.prompt, loaded.model->info().vocab);
     request.max_tokens = options.tokens;
     request.sampling.temperature = 0;
     request.on_event = [&meter, user](const TokenEvent& event) { meter.Take(user, event); };
@@ -149,14 +165,35 @@ void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_
       "\"tokens_per_s\": %.1f, \"ms_per_step\": %.3f, \"prompt_tokens_per_s\": %.1f, "
       "\"first_token_ms\": %.3f, \"first_token_ms_p90\": %.3f, "
       "\"median_tokens_per_s\": %.1f, \"runs\": %zu, \"steps\": %lld, \"step_ms\": %.4f, "
-      "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f%s%s}\n",
+      "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f%s%s, "
+      "\"checked\": {\"users\": %zu, \"tokens\": %lld}}\n",
       MachineJson(loaded, options.model).c_str(), static_cast<long long>(users),
       static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
       runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best, first.p50, first.p90,
       runs[runs.size() / 2].tokens_per_s, runs.size(), static_cast<long long>(step.count), step.p50,
       step.p10, step.p90, WorkJson(loaded, {work}, step.p50 / 1000).c_str(),
-      ClocksJson(loaded).c_str());
+      ClocksJson(loaded).c_str(), runs.front().said.size(), static_cast<long long>(options.tokens));
   std::fflush(stdout);
+}
+
+// Every run must say what the model alone says.
+Status CheckDecode(const LoadedModel& loaded, const DecodeOptions& options,
+                   const std::vector<DecodeRun>& runs) {
+  const int64_t users = std::ssize(runs.front().said);
+  std::vector<std::vector<int32_t>> prompts;
+  for (int64_t u = 0; u < users; ++u)
+    prompts.push_back(PromptOf(u, options.prompt, loaded.model->info().vocab));
+  ROSE_ASSIGN_OR_RETURN(const auto expected, MostLikelyTokens(loaded, prompts, options.tokens));
+  for (const DecodeRun& run : runs) {
+    for (int64_t u = 0; u < users; ++u) {
+      const auto [said, wanted] = std::ranges::mismatch(run.said[u], expected[u]);
+      if (wanted == expected[u].end() && said == run.said[u].end()) continue;
+      return Status(StatusCode::kInternal,
+                    StrCat("user ", u, " of ", users, " got another token number ",
+                           wanted - expected[u].begin(), " than the model alone gives"));
+    }
+  }
+  return Status();
 }
 
 Status RunDecode(const DecodeOptions& options) {
@@ -168,6 +205,7 @@ Status RunDecode(const DecodeOptions& options) {
       ROSE_ASSIGN_OR_RETURN(DecodeRun run, RunUsers(loaded, options, users));
       runs.push_back(run);
     }
+    ROSE_RETURN_IF_ERROR(CheckDecode(loaded, options, runs));
     PrintDecode(loaded, options, users, std::move(runs));
   }
   return {};

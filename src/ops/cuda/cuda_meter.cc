@@ -47,7 +47,8 @@ std::string PciAddress() {
 
 class CudaMeter : public OpMeter {
  public:
-  explicit CudaMeter(CudaOps& ops) : stream_(ops.stream()), pci_address_(PciAddress()) {}
+  explicit CudaMeter(CudaOps& ops)
+      : stream_(ops.stream()), trail_(ops.trail()), pci_address_(PciAddress()) {}
   ~CudaMeter() override { (void)cudaStreamSynchronize(stream_); }
 
   Tensor Place(const Tensor& host) override;
@@ -65,6 +66,7 @@ class CudaMeter : public OpMeter {
   void Spend();
 
   cudaStream_t stream_;
+  OpTrail& trail_;
   const std::string pci_address_;
   std::optional<GpuClocks> clocks_;
   std::vector<DeviceMemory> placed_;
@@ -117,7 +119,7 @@ double CudaMeter::Sample(StepGraphs& graphs, size_t which, const MeteredCalls& c
 }
 
 std::vector<MeteredTimes> CudaMeter::Time(std::span<const MeteredCalls> calls, int64_t ms) {
-  StepGraphs graphs(stream_);
+  StepGraphs graphs(stream_, trail_);
   std::vector<MeteredTimes> times(calls.size());
   std::vector<int64_t> rounds(calls.size(), 1);  // of a sample
   double longest = 0;                            // sample

@@ -46,8 +46,10 @@ class CudaOps : public OpSet {
 
   std::string_view name() const override { return "cuda"; }
   DType kv_dtype() const override { return DType::kBf16; }
-  // Where all work goes. For measurements, which put events and graphs of their own there.
+  // Where all work goes, and what was asked of it. For measurements, which put events and graphs of
+  // their own there.
   cudaStream_t stream() const { return stream_.get(); }
+  OpTrail& trail() { return trail_; }
 
   // cuda_memory.cc
   Result<Weight> Adopt(const Weight& host) override;
