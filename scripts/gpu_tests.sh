@@ -5,6 +5,7 @@
 #   scripts/gpu_tests.sh                   build and run here
 #   scripts/gpu_tests.sh --pack FILE.tar   build, and write program and data to FILE.tar;
 #                                          there: tar xf FILE.tar && ./gpu-tests/run.sh [gtest options]
+#                                          and ./gpu-tests/gpu_sanitize.sh [TOOL...]
 #
 # BUILD=folder names the build folder (default: build), which is configured with CUDA.
 set -euo pipefail
@@ -35,5 +36,6 @@ cd "$(dirname "$0")"
 exec ./rose_gpu_tests "$@"
 RUN
 chmod +x "$folder/gpu-tests/run.sh"
+cp scripts/gpu_sanitize.sh "$folder/gpu-tests/"
 tar cf "$2" -C "$folder" gpu-tests
 ls -lh "$2"

@@ -12,6 +12,7 @@ struct AttentionCase {
   int64_t window = 0;
   bool has_sinks = true;
   bool has_norms = false;
+  int64_t longest = 1090;
 };
 
 void PrintTo(const AttentionCase& c, std::ostream* out) {
@@ -132,7 +133,7 @@ class GpuAttention : public GpuTest<testing::TestWithParam<AttentionCase>> {
     }
   }
 
-  const std::vector<int64_t> lengths_ = {1, 64, 65, 131, 200, 601, 1090};
+  const std::vector<int64_t> lengths_ = {1, 64, 65, 131, 200, 601, GetParam().longest};
   int64_t width_ = 0, out_width_ = 0, pages_ = 0;
   Rope rope_;
   Inputs host_;
@@ -202,6 +203,13 @@ INSTANTIATE_TEST_SUITE_P(
                     AttentionCase{{4, 2, 64}, 0, false, true},
                     AttentionCase{{4, 4, 128}, 65, false}, AttentionCase{{5, 1, 64}, 64},
                     AttentionCase{{8, 8, 64}, 1}, AttentionCase{{6, 2, 32}, 3}));
+
+// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh).
+INSTANTIATE_TEST_SUITE_P(Small, GpuAttention,
+                         testing::Values(AttentionCase{{2, 1, 64}, 0, true, false, 210},
+                                         AttentionCase{{2, 1, 64}, 40, true, false, 210},
+                                         AttentionCase{{2, 1, 128}, 0, false, true, 210},
+                                         AttentionCase{{2, 1, 32}, 0, true, false, 210}));
 
 }  // namespace
 }  // namespace rose

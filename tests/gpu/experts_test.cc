@@ -49,8 +49,8 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
   const auto adopt = [&](const Weight& weight) { return ops_->Adopt(weight).value(); };
   const Layer on_gpu{adopt(layer.router),       adopt(layer.router_bias), adopt(layer.gate_up),
                      adopt(layer.gate_up_bias), adopt(layer.down),        adopt(layer.down_bias)};
-  const bool is_large = c.hidden > 1000;
-  const int64_t most = is_large ? 37 : 197;
+  const int64_t size = c.hidden * c.inter;
+  const int64_t most = size > 1'000'000 ? 37 : size > 10'000 ? 197 : size > 2048 ? 529 : 131;
   // Large enough that gpt-oss's limits are met.
   const std::vector<float> x = in.Values(most * c.hidden, 4);
   const SwiGlu activation =
@@ -58,8 +58,10 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
 
   DeviceInputs device;
   Outputs all;
-  for (int64_t tokens : {most, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{8},
-                         int64_t{16}, int64_t{17}, int64_t{33}, int64_t{64}, int64_t{129}}) {
+  // Around every size of a tile and every number at which another kernel or plan takes over.
+  for (int64_t tokens :
+       std::vector<int64_t>{most, 0,  1,  2,   5,   7,   8,   9,   15,  16,  17,  31,  32,  33,
+                            63,   64, 65, 127, 128, 129, 131, 193, 255, 256, 257, 511, 512, 513}) {
     if (tokens > most) continue;
     SCOPED_TRACE(testing::Message() << tokens << " tokens");
     const int64_t first = most - tokens;
@@ -94,16 +96,24 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GpuExperts,
-                         testing::Values(ExpertsCase{kMxfp4Format, 8, 192, 192, 4},
-                                         ExpertsCase{kMxfp4Format, 5, 64, 96, 3},
-                                         ExpertsCase{kMxfp4Format, 32, 320, 320, 4},
-                                         ExpertsCase{kMxfp4Format, 5, 2880, 2880, 4},
-                                         ExpertsCase{kBf16Format, 3, 64, 32, 1},
-                                         ExpertsCase{kBf16Format, 16, 128, 96, 8},
-                                         ExpertsCase{kBf16Format, 9, 2048, 768, 8},
-                                         ExpertsCase{kFp8BlockFormat, 4, 160, 192, 2},
-                                         ExpertsCase{kFp8BlockFormat, 9, 2048, 768, 8}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GpuExperts,
+    testing::Values(
+        ExpertsCase{kMxfp4Format, 8, 192, 192, 4}, ExpertsCase{kMxfp4Format, 5, 64, 96, 3},
+        ExpertsCase{kMxfp4Format, 128, 192, 192, 4}, ExpertsCase{kMxfp4Format, 127, 64, 96, 4},
+        ExpertsCase{kMxfp4Format, 129, 96, 64, 5}, ExpertsCase{kMxfp4Format, 513, 32, 32, 2},
+        ExpertsCase{kMxfp4Format, 3, 2880, 32, 2}, ExpertsCase{kMxfp4Format, 1, 96, 64, 1},
+        ExpertsCase{kBf16Format, 128, 64, 32, 8}, ExpertsCase{kFp8BlockFormat, 128, 128, 64, 8},
+        ExpertsCase{kMxfp4Format, 32, 320, 320, 4}, ExpertsCase{kMxfp4Format, 5, 2880, 2880, 4},
+        ExpertsCase{kBf16Format, 3, 64, 32, 1}, ExpertsCase{kBf16Format, 16, 128, 96, 8},
+        ExpertsCase{kBf16Format, 9, 2048, 768, 8}, ExpertsCase{kFp8BlockFormat, 4, 160, 192, 2},
+        ExpertsCase{WovenFp8(), 5, 384, 192, 2}, ExpertsCase{kFp8BlockFormat, 9, 2048, 768, 8}));
+
+// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh).
+INSTANTIATE_TEST_SUITE_P(Small, GpuExperts,
+                         testing::Values(ExpertsCase{kMxfp4Format, 3, 64, 32, 2},
+                                         ExpertsCase{kBf16Format, 3, 32, 64, 2},
+                                         ExpertsCase{WovenFp8(), 3, 64, 32, 2}));
 
 class GpuRoute : public GpuTest<> {};
 

@@ -68,7 +68,15 @@ INSTANTIATE_TEST_SUITE_P(
                     GemmCase{kFp8BlockFormat, 1, 32}, GemmCase{kFp8BlockFormat, 130, 160},
                     GemmCase{kFp8BlockFormat, 192, 192}, GemmCase{kFp8BlockFormat, 640, 2048},
                     GemmCase{kFp8BlockFormat, 2048, 4096}, GemmCase{kMxfp4Format, 66, 96},
-                    GemmCase{kMxfp4Format, 320, 320}));
+                    GemmCase{kMxfp4Format, 320, 320}, GemmCase{WovenFp8(), 130, 160},
+                    GemmCase{WovenFp8(), 640, 272}));
+
+// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh).
+INSTANTIATE_TEST_SUITE_P(Small, GpuGemm,
+                         testing::Values(GemmCase{kBf16Format, 17, 96},
+                                         GemmCase{kBf16Format, 129, 544},
+                                         GemmCase{kFp8BlockFormat, 130, 160},
+                                         GemmCase{kMxfp4Format, 34, 96}));
 
 }  // namespace
 }  // namespace rose

@@ -23,6 +23,13 @@ namespace rose {
 constexpr double kF32Bound = 1e-6;
 constexpr double kBf16Bound = 1e-5;
 
+// fp8-block as Qwen3's gate and up have it, made one: rows that alternate, each with its scale.
+inline WeightFormat WovenFp8() {
+  WeightFormat format = kFp8BlockFormat;
+  format.woven = 2;
+  return format;
+}
+
 inline std::vector<float> RoundedToBf16(std::vector<float> values) {
   for (float& value : values) value = ToFloat(ToBf16(value));
   return values;
@@ -121,7 +128,7 @@ class FastWeights {
           if ((byte & 0x7f) == 0x7f) byte ^= 1;  // no NaN
         }
         const int64_t blocks =
-            matrices * ((shape[shape.size() - 2] + 127) / 128) * ((shape.back() + 127) / 128);
+            matrices * format.ScaleRows(shape[shape.size() - 2]) * ((shape.back() + 127) / 128);
         scales.resize(blocks * sizeof(float));
         for (int64_t i = 0; i < blocks; ++i) {
           const float scale = 1e-4f * static_cast<float>(1 + Next() % 100);

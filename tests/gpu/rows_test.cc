@@ -55,6 +55,24 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GpuRows,
                          testing::Combine(testing::Values<int64_t>(0, 1, 2, 17, 131),
                                           testing::Values<int64_t>(8, 192, 320, 2048, 2880, 3080)));
 
+class GpuEmbed : public GpuTest<testing::TestWithParam<WeightFormat>> {};
+
+TEST_P(GpuEmbed, TakesTablesOfAnyFormat) {
+  Inputs in;
+  FastWeights weights(3);
+  const Weight table = weights.Matrix(GetParam(), {257, 320});
+  const std::vector<int32_t> ids = {256, 0, 3, 3, 128, 127, 129}, positions(ids.size());
+  const StepInputs rows({{0, std::ssize(ids), {0}}});
+  const Step step{ids, positions, rows.step().seqs, {}};
+  ops_->BeginStep(step);
+  reference_.BeginStep(step);
+  ExpectSameBits(Floats(*ops_, ops_->Embed(step, ops_->Adopt(table).value())),
+                 ToVector(reference_.Embed(step, table)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, GpuEmbed,
+                         testing::Values(kBf16Format, kMxfp4Format, kFp8BlockFormat));
+
 class GpuArena : public GpuTest<> {};
 
 TEST_F(GpuArena, SeesWhatIsWrittenBehindAnOutput) {

@@ -37,17 +37,6 @@ std::vector<float> LogitsAlone(const Model& model, OpSet& ops, std::span<const i
   }
 }
 
-void FillPage(const Tensor& pages, int64_t page, float value) {
-  const int64_t n = pages.elements() / pages.dim(0);
-  for (int64_t i = page * n; i < (page + 1) * n; ++i) {
-    if (pages.dtype() == DType::kF32) {
-      pages.data<float>()[i] = value;
-    } else {
-      pages.data<Bf16>()[i] = ToBf16(value);
-    }
-  }
-}
-
 TEST(Case071, EvenLayersHaveTheWindowAndOddLayersSeeAll) {
   const KvLayout kv = CreateModel(SmallConfig()).value()->info().kv;
   ASSERT_EQ(kv.groups.size(), 2u);
@@ -55,7 +44,7 @@ TEST(Case071, EvenLayersHaveTheWindowAndOddLayersSeeAll) {
   EXPECT_EQ(kv.groups[0].layers, std::vector<int>{1});
   EXPECT_EQ(kv.groups[1].window, 128);
   EXPECT_EQ(kv.groups[1].layers, std::vector<int>{0});
-  for (OpSetCase& set : AllOpSets()) {
+  for (OpSetCase& set : AllModelOpSets()) {
     SCOPED_TRACE(set.name);
     RandomModel random(SmallConfig(), *set.ops);
     const std::vector<int32_t> tokens = Tokens(400);
@@ -65,8 +54,7 @@ TEST(Case071, EvenLayersHaveTheWindowAndOddLayersSeeAll) {
       const SequenceTokens before{0, std::span(tokens).first(399)};
       runner->Run({&before, 1}, {});
       // Positions 0 to 63 of one layer: out of reach of a window, within that of a full layer.
-      FillPage(runner->kv().layers[damaged].keys, 0, std::nanf(""));
-      FillPage(runner->kv().layers[damaged].values, 0, std::nanf(""));
+      FillPage(*set.ops, kv, runner->kv(), runner->kv().layers[damaged].group, 0, std::nanf(""));
       const SequenceTokens last{0, std::span(tokens).last(1)};
       const int32_t row = 0;
       const std::vector<float> logits = ToVector(runner->Run({&last, 1}, {&row, 1}));
@@ -101,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Case088, testing::ValuesIn(SmallConfigs()),
                          });
 
 TEST_P(Case088, ARowIsTheSameBitsAloneInABatchAndInEveryChunking) {
-  for (OpSetCase& set : AllOpSets()) {
+  for (OpSetCase& set : AllModelOpSets()) {
     SCOPED_TRACE(set.name);
     RandomModel random(GetParam(), *set.ops);
     const std::vector<int32_t> tokens = Tokens(150);

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,7 +23,24 @@ struct OpSetCase {
   std::string name;
   Precision precision = Precision::kExact;
   std::unique_ptr<OpSet> ops;
+  // How far an activation may be from its exact value, relative to it: where they are bf16, two
+  // roundings.
+  float rounding = 0.0f;
+
+  // The bound for a value that the reference has within `bound`.
+  double Within(double bound, double value) const { return bound + rounding * std::fabs(value); }
 };
+
+// Op sets beside those of the CPU, made where there is a device for them: tests/gpu adds to it.
+struct MoreOpSets {
+  std::function<std::vector<OpSetCase>()> as_they_are;
+  // The same behind an OpSet that takes and gives F32 in host memory, as those of the CPU do.
+  std::function<std::vector<OpSetCase>()> of_host_memory;
+};
+inline MoreOpSets& RegisteredOpSets() {
+  static MoreOpSets sets;
+  return sets;
+}
 
 // cpu-fast at every level of this machine and both precisions, with more threads than processors.
 inline std::vector<OpSetCase> FastOpSets() {
@@ -38,14 +57,51 @@ inline std::vector<OpSetCase> FastOpSets() {
   return sets;
 }
 
-inline std::vector<OpSetCase> AllOpSets() {
+inline std::vector<OpSetCase> CpuOpSets() {
   std::vector<OpSetCase> sets = FastOpSets();
   sets.insert(sets.begin(), {"cpu", Precision::kExact, std::make_unique<CpuOps>()});
   return sets;
 }
 
+inline std::vector<OpSetCase> WithMore(const std::function<std::vector<OpSetCase>()>& more) {
+  std::vector<OpSetCase> sets = CpuOpSets();
+  if (more == nullptr) return sets;
+  for (OpSetCase& set : more()) sets.push_back(std::move(set));
+  return sets;
+}
+
+// For tests of ops, which read and write tensors as floats of the host.
+inline std::vector<OpSetCase> AllOpSets() {
+  return WithMore(RegisteredOpSets().of_host_memory);
+}
+
+// For tests of whole models, whose tensors nobody looks into.
+inline std::vector<OpSetCase> AllModelOpSets() {
+  return WithMore(RegisteredOpSets().as_they_are);
+}
+
+// Fills a page of a group's layers, keys and values, wherever the cache lies.
+inline void FillPage(OpSet& ops, const KvLayout& layout, KvCache& cache, int group, int64_t page,
+                     float value) {
+  KvCache host = ops.AllocateHostKv(layout, std::vector<int64_t>(layout.groups.size(), 1)).value();
+  for (KvLayer& layer : host.layers) {
+    if (layer.group != group) continue;
+    for (const Tensor* tensor : {&layer.keys, &layer.values}) {
+      for (int64_t i = 0; i < tensor->elements(); ++i) {
+        if (tensor->dtype() == DType::kF32) {
+          tensor->data<float>()[i] = value;
+        } else {
+          tensor->data<Bf16>()[i] = ToBf16(value);
+        }
+      }
+    }
+  }
+  ops.CopyPages(cache, host, {.to_device = {{group, 0, static_cast<int32_t>(page)}}});
+}
+
 // Fills what the op set will hand out next with NaN, so that a place that is not written shows.
 inline void PoisonArena(OpSet& ops) {
+  if (ops.name() == "cuda") return;  // a checked one does so itself
   static const std::vector<float> nan(size_t{1} << 18, std::nanf(""));
   const Tensor x(const_cast<float*>(nan.data()), DType::kF32, {1, int64_t{1} << 18});
   const int32_t row = 0;

@@ -85,6 +85,8 @@ TEST_F(Attention, EqualsTheCpuInMixedSteps) {
                           {3, 0, 70},
                           {4, 64, 1},
                           {5, 65, 2},
+                          {12, 300, 4},
+                          {13, 301, 32},
                           {6, 500, 40},
                           {7, 511, 1},
                           {8, 512, 1},
@@ -99,6 +101,8 @@ TEST_F(Attention, EqualsTheCpuInMixedSteps) {
 TEST_F(Attention, EqualsTheCpuInLongContexts) {
   for (const int64_t window : {0, 128}) {
     AttentionCase c{.heads = 8, .kv_heads = 1, .head_dim = 64, .window = window};
+    // 20 splits: what one row left is merged in more than one go.
+    ExpectEqualsCpu(c, {{1, 9999, 1}, {2, 8191, 2}, {3, 8703, 4}});
     ExpectEqualsCpu(c, {{1, 4999, 1}, {2, 4800, 130}, {3, 4095, 1}, {4, 4096, 1}, {5, 3000, 7}});
     c = {.heads = 8, .kv_heads = 1, .head_dim = 128, .window = window, .has_sinks = false};
     ExpectEqualsCpu(c, {{1, 4999, 1}, {2, 4900, 40}, {3, 2047, 1}});
@@ -111,6 +115,44 @@ TEST_F(Attention, EqualsTheCpuWhereSinksOrScoresAreExtreme) {
       SCOPED_TRACE(testing::Message() << "sink " << sink << " spread " << spread);
       const AttentionCase c{.heads = 8, .kv_heads = 1, .sink = sink, .spread = spread};
       ExpectEqualsCpu(c, {{1, 0, 1}, {2, 600, 1}, {3, 0, 40}, {4, 500, 20}});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// The lists of work are made for 256 sequences at a time.
+TEST_F(Attention, EqualsTheCpuInStepsOfManySequences) {
+  for (const int64_t window : {0, 64}) {
+    const AttentionCase c{.heads = 2, .kv_heads = 2, .head_dim = 64, .window = window};
+    std::vector<CaseSeq> seqs;
+    for (int64_t i = 0; i < 523; ++i) {
+      const int64_t rows = i % 11 == 0 ? 7 + i % 300 : 1 + i % 4;
+      seqs.push_back({i % 50, i % 13 == 0 ? 500 + i : i % 70, rows});
+    }
+    ExpectEqualsCpu(c, seqs);
+  }
+}
+
+// Decode rows of more splits than the workspace has slots for: those of the last sequences are
+// walked by one CTA.
+TEST_F(Attention, ARowHasTheSameBitsWhereSplitsFindNoSlot) {
+  const AttentionCase c{.heads = 2, .kv_heads = 1, .head_dim = 64};
+  constexpr int64_t kStart = 20'000;  // 40 splits
+  const std::vector<Bf16> whole = OnGpu(c, {{0, kStart, 4}});
+  ExpectSameBits(c, whole, kStart, std::vector<CaseSeq>(30, {0, kStart, 4}));
+}
+
+// Tiles of the prefill kernel have 256 or 128 queries.
+TEST_F(Attention, EqualsTheCpuAroundAWholeTile) {
+  for (const AttentionCase& shape : kShapes) {
+    const int64_t queries = shape.head_dim == 64 ? 256 : shape.head_dim == 128 ? 128 : 64;
+    const int64_t tile = queries / (shape.heads / shape.kv_heads);
+    SCOPED_TRACE(testing::Message()
+                 << "heads " << shape.heads << "/" << shape.kv_heads << " of " << shape.head_dim);
+    AttentionCase c = shape;
+    for (const int64_t window : {0, 40}) {
+      c.window = window;
+      ExpectEqualsCpu(c, {{1, 5, tile - 1}, {2, 0, tile}, {3, 60, tile + 1}, {4, 9, 2 * tile + 1}});
       if (HasFatalFailure()) return;
     }
   }
@@ -133,7 +175,7 @@ TEST_F(Attention, ARowHasTheSameBitsInAnyChunkAndBatch) {
         c.window = window;
         const int64_t rows = 150;
         const std::vector<Bf16> whole = OnGpu(c, {{0, start, rows}});
-        for (const int64_t chunk : {1, 2, 5, 31, 64, 65, 101}) {
+        for (const int64_t chunk : {1, 2, 4, 5, 31, 64, 65, 101}) {
           std::vector<CaseSeq> seqs;  // every chunk as a sequence of its own, among others
           for (int64_t at = 0; at < rows; at += chunk) {
             if (static_cast<int64_t>(random() % 16) > chunk) continue;  // not all of the short ones

@@ -90,7 +90,8 @@ TEST_P(GemmBf16, EqualsDoubleAndItselfInAnyCompany) {
     ASSERT_NEAR(together[row * n + column], want, 2e-6 * size) << row << " " << column;
   }
   // The same bits by every kernel: these numbers of tokens go to different ones.
-  for (const int64_t count : {1, 9, 17, 40, 65, 129, 300}) {
+  for (const int64_t count : {1,  7,   8,   9,   16,  17,  31,  32,  33,  63,  64,
+                              65, 127, 128, 129, 255, 256, 257, 300, 511, 513, 2048}) {
     if (count >= tokens) break;
     const std::vector<float> apart = rows(tokens - count, count);
     ASSERT_EQ(
@@ -99,12 +100,27 @@ TEST_P(GemmBf16, EqualsDoubleAndItselfInAnyCompany) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GemmBf16,
-                         testing::Values(Size{0, 64, 64, 0}, Size{1, 1, 8, 0}, Size{7, 37, 24, 8},
-                                         Size{64, 192, 320, 0}, Size{65, 320, 192, 0},
-                                         Size{257, 131, 520, 16}, Size{129, 32, 2880, 0},
-                                         Size{400, 5120, 2880, 0}, Size{400, 2880, 4096, 0},
-                                         Size{3, 20001, 1160, 0}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GemmBf16,
+    testing::Values(Size{0, 64, 64, 0}, Size{1, 1, 8, 0}, Size{7, 37, 24, 8}, Size{64, 192, 320, 0},
+                    Size{65, 320, 192, 0}, Size{257, 131, 520, 16}, Size{129, 32, 2880, 0},
+                    Size{400, 5120, 2880, 0}, Size{400, 2880, 4096, 0}, Size{3, 20001, 1160, 0},
+                    // More than eight tiles of a cluster's 256 tokens.
+                    Size{2305, 131, 520, 16}, Size{4099, 65, 64, 0},
+                    // Routers, the embedding's columns, Qwen3's products.
+                    Size{70, 32, 2880, 0}, Size{70, 128, 2880, 0}, Size{5, 201088, 2880, 0},
+                    Size{67, 201088, 64, 0}, Size{129, 5120, 2048, 0}, Size{129, 2048, 4096, 0},
+                    Size{70, 128, 2048, 0},
+                    // A tile's columns less and more one.
+                    Size{300, 63, 72, 0}, Size{300, 65, 504, 0}, Size{300, 95, 512, 0},
+                    Size{300, 97, 520, 0}, Size{300, 159, 64, 0}, Size{300, 161, 56, 0},
+                    Size{300, 191, 1016, 0}, Size{300, 193, 1024, 0}));
+
+// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh): every kernel and
+// shape of tile.
+INSTANTIATE_TEST_SUITE_P(Small, GemmBf16,
+                         testing::Values(Size{66, 37, 24, 8}, Size{300, 65, 520, 0},
+                                         Size{257, 161, 64, 0}));
 
 TEST_F(OnGpu, GemmBf16RoundsItsSumOnce) {
   constexpr int64_t kTokens = 70, kN = 200, kK = 1032;
@@ -178,7 +194,7 @@ TEST_P(GemmFp8Block, EqualsDoubleAndItselfInAnyCompany) {
     }
     ASSERT_NEAR(together[row * n + column], want, 2e-6 * size) << row << " " << column;
   }
-  for (const int64_t count : {1, 9, 17, 40, 65}) {
+  for (const int64_t count : {1, 7, 8, 9, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 129}) {
     if (count >= tokens) break;
     const std::vector<float> apart = rows(tokens - count, count);
     ASSERT_EQ(
@@ -187,12 +203,16 @@ TEST_P(GemmFp8Block, EqualsDoubleAndItselfInAnyCompany) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GemmFp8Block,
-                         testing::Values(Fp8Size{0, 64, 64, 128, 1}, Fp8Size{1, 1, 16, 128, 1},
-                                         Fp8Size{66, 136, 144, 64, 1}, Fp8Size{3, 160, 400, 32, 2},
-                                         Fp8Size{130, 260, 208, 128, 2},
-                                         Fp8Size{20, 5120, 2048, 128, 1},
-                                         Fp8Size{70, 2048, 4096, 128, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GemmFp8Block,
+    testing::Values(Fp8Size{0, 64, 64, 128, 1}, Fp8Size{1, 1, 16, 128, 1},
+                    Fp8Size{66, 136, 144, 64, 1}, Fp8Size{3, 160, 400, 32, 2},
+                    Fp8Size{130, 260, 208, 128, 2}, Fp8Size{20, 5120, 2048, 128, 1},
+                    Fp8Size{70, 2048, 4096, 128, 1}, Fp8Size{131, 63, 112, 128, 1},
+                    Fp8Size{131, 65, 128, 128, 1}, Fp8Size{131, 127, 144, 128, 1},
+                    Fp8Size{131, 129, 528, 128, 1}));
+
+INSTANTIATE_TEST_SUITE_P(Small, GemmFp8Block, testing::Values(Fp8Size{66, 66, 144, 64, 1}));
 
 struct RouteSize {
   int64_t tokens;
@@ -205,7 +225,11 @@ class Route : public OnGpu, public testing::WithParamInterface<RouteSize> {};
 TEST_P(Route, ChoosesAsTheHostDoes) {
   const auto [tokens, experts, top_k, hidden] = GetParam();
   std::vector<Bf16> weight = Random(experts * hidden, 0.05f, 2), bias = Random(experts, 0.1f, 3);
-  // Two experts that always tie, and one that never has a number.
+  // Two experts that always tie, one that never has a number, and two in the same lane that tie.
+  if (experts > 70) {
+    std::copy_n(weight.begin() + 2 * hidden, hidden, weight.begin() + 66 * hidden);
+    bias[2] = bias[66] = ToBf16(0.7f);
+  }
   if (experts > 4) {
     std::copy_n(weight.begin(), hidden, weight.begin() + 3 * hidden);
     bias[3] = bias[0];
@@ -252,10 +276,44 @@ TEST_P(Route, ChoosesAsTheHostDoes) {
 INSTANTIATE_TEST_SUITE_P(Sizes, Route,
                          testing::Values(RouteSize{0, 32, 4}, RouteSize{1, 1, 1},
                                          RouteSize{5, 8, 7}, RouteSize{70, 32, 4},
-                                         RouteSize{131, 128, 8}, RouteSize{3, 1000, 32},
+                                         RouteSize{131, 128, 8}, RouteSize{131, 128, 4},
+                                         RouteSize{7, 31, 31}, RouteSize{7, 33, 32},
+                                         RouteSize{65, 127, 8}, RouteSize{65, 129, 8},
+                                         RouteSize{3, 1000, 32}, RouteSize{3, 1024, 1},
                                          RouteSize{67, 32, 4, 2880}, RouteSize{81, 128, 4, 2880},
                                          RouteSize{66, 41, 3, 1352}, RouteSize{65, 16, 2, 6144},
                                          RouteSize{66, 20, 2, 6152}));
+
+// Zeros of both signs are one number; and logits whose exponentials would be infinite.
+class RouteTies : public OnGpu, public testing::WithParamInterface<float> {};
+
+TEST_P(RouteTies, GoToTheLowerIndexWithEqualWeights) {
+  constexpr int kExperts = 8, kHidden = 8;
+  std::vector<Bf16> bias(kExperts, ToBf16(GetParam()));
+  for (const int expert : {0, 1, 4}) bias[expert] = GetParam() == 0 ? ToBf16(-0.0f) : bias[3];
+  bias[2] = ToBf16(-1.0f);
+  std::vector<Bf16> minus(kExperts * kHidden, ToBf16(-0.0f));
+  const OnDevice<Bf16> x(std::vector<Bf16>(kHidden, ToBf16(0.0f))), weight(minus), biases(bias);
+  const OnDevice<float> logits(std::vector<float>(kExperts, -1)),
+      weights(std::vector<float>(4, -1));
+  const OnDevice<int32_t> chosen(std::vector<int32_t>(4, -1));
+  LaunchRoute({.x = x.data(),
+               .weight = weight.data(),
+               .bias = biases.data(),
+               .logits = logits.data(),
+               .chosen = chosen.data(),
+               .weights = weights.data(),
+               .x_stride = kHidden,
+               .tokens = 1,
+               .hidden = kHidden,
+               .experts = kExperts,
+               .top_k = 4},
+              /*stream=*/nullptr);
+  EXPECT_EQ(chosen.ToHost(), (std::vector<int32_t>{0, 1, 3, 4}));
+  EXPECT_EQ(weights.ToHost(), std::vector<float>(4, 0.25f));
+}
+
+INSTANTIATE_TEST_SUITE_P(Logits, RouteTies, testing::Values(0.0f, 300.0f));
 
 TEST(GemmLaunch, RefusesRowsThatItCannotRead) {
   EXPECT_THROW(LaunchGemmBf16({.x_stride = 16, .tokens = 1, .n = 1, .k = 12}, nullptr),

@@ -43,8 +43,16 @@ class RmsNorm : public testing::TestWithParam<std::tuple<int64_t, int, bool>> {
 TEST_P(RmsNorm, EqualsDoubleUpToTheOneRounding) {
   const auto [tokens, hidden, has_delta] = GetParam();
   constexpr float kEps = 1e-5f;
-  const std::vector<float> residual = Random(tokens * hidden, 1);
-  const std::vector<Bf16> delta = RandomBf16(tokens * hidden, 2), weight = RandomBf16(hidden, 3);
+  std::vector<float> residual = Random(tokens * hidden, 1);
+  std::vector<Bf16> delta = RandomBf16(tokens * hidden, 2);
+  const std::vector<Bf16> weight = RandomBf16(hidden, 3);
+  // Rows so small that eps counts, and one of zeros.
+  for (int64_t i = 0; i < tokens * hidden; ++i) {
+    const int64_t row = i / hidden % 4;
+    const float scale = row == 1 ? 1e-3f : row == 2 ? 0.0f : 1.0f;
+    residual[i] *= scale;
+    delta[i] = ToBf16(ToFloat(delta[i]) * scale);
+  }
   const OnDevice residual_device(residual);
   const OnDevice delta_device(delta), weight_device(weight),
       out_device(std::vector<Bf16>(tokens * hidden + 2 * kGuards, Bf16{kGuard}));

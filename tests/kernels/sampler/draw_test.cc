@@ -108,6 +108,31 @@ TEST_F(DeviceDraw, EqualsTheSamplerAtTheEdges) {
   ExpectTheSamplers(rows, drawn);
 }
 
+// Ids that no text has (gpt-oss: 200019 to 201087) are forbidden; the largest logits are theirs.
+TEST_F(DeviceDraw, Case063ReservedIdsAreNeverDrawn) {
+  constexpr int64_t kVocab = 201'088, kFirstReserved = 200'019;
+  std::mt19937_64 random(14);
+  CudaDraws queue(stream_);
+  std::vector<RandomDraw> rows;
+  for (int i = 0; i < 8; ++i) {
+    rows.push_back(MakeRandomDraw(random, kVocab));
+    RandomDraw& row = rows.back();
+    row.mask.clear();
+    row.params.temperature = i % 2;
+    row.forbidden.clear();
+    for (int64_t id = kFirstReserved; id < kVocab; ++id) {
+      row.forbidden.push_back(static_cast<int32_t>(id));
+      row.logits[id] = id == 201'087 && i < 4 ? std::numeric_limits<float>::infinity() : 99.0f;
+    }
+  }
+  const std::vector<int32_t> drawn = Draw(queue, rows);
+  for (const int32_t id : drawn) {
+    EXPECT_GE(id, 0);
+    EXPECT_LT(id, kFirstReserved);
+  }
+  ExpectTheSamplers(rows, drawn);
+}
+
 TEST_F(DeviceDraw, FeedsTokens) {
   CudaDraws queue(stream_, trail_);
   std::mt19937_64 random(13);
