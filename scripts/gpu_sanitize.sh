@@ -20,14 +20,13 @@ sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-san
 [[ -x $sanitizer ]] || { echo "gpu_sanitize.sh: compute-sanitizer comes with the CUDA toolkit" >&2; exit 2; }
 
 declare -A tests=(
-  [rows]='*GpuRows*/[0-9]:*GpuEmbed*:GpuArena.PagesAre*'
+  [rows]='*GpuRows*:*GpuEmbed*:GpuArena.PagesAre*'
   [norms]='*RmsNorm.*'
   [gemm]='Small/GpuGemm*:OnGpu.*'
   [gemm_launchers]='Small/GemmBf16*:Small/GemmFp8*:*Route*'
   [experts]='Small/GpuExperts*'
   [packing]='*ArePackedOnTheDevice*'
-  [attention_chunks]='Small/GpuAttention.Equals*'
-  [attention_rows]='Small/GpuAttention.RowByRow*'
+  [attention]='Small/GpuAttentionSteps*'
   [attention_empty]='Attention.TakesNoRows'
   [sampler]='DeviceDraw.EqualsTheSampler:DeviceDraw.FeedsTokens'
   [random]='RandomWeightsOnDevice.*'

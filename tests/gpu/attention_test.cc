@@ -12,7 +12,7 @@ struct AttentionCase {
   int64_t window = 0;
   bool has_sinks = true;
   bool has_norms = false;
-  int64_t longest = 1090;
+  std::vector<int64_t> lengths = {1, 64, 65, 131, 200, 601, 1090};
 };
 
 void PrintTo(const AttentionCase& c, std::ostream* out) {
@@ -133,7 +133,7 @@ class GpuAttention : public GpuTest<testing::TestWithParam<AttentionCase>> {
     }
   }
 
-  const std::vector<int64_t> lengths_ = {1, 64, 65, 131, 200, 601, GetParam().longest};
+  const std::vector<int64_t> lengths_ = GetParam().lengths;
   int64_t width_ = 0, out_width_ = 0, pages_ = 0;
   Rope rope_;
   Inputs host_;
@@ -204,12 +204,33 @@ INSTANTIATE_TEST_SUITE_P(
                     AttentionCase{{4, 4, 128}, 65, false}, AttentionCase{{5, 1, 64}, 64},
                     AttentionCase{{8, 8, 64}, 1}, AttentionCase{{6, 2, 32}, 3}));
 
-// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh).
-INSTANTIATE_TEST_SUITE_P(Small, GpuAttention,
-                         testing::Values(AttentionCase{{2, 1, 64}, 0, true, false, 210},
-                                         AttentionCase{{2, 1, 64}, 40, true, false, 210},
-                                         AttentionCase{{2, 1, 128}, 0, false, true, 210},
-                                         AttentionCase{{2, 1, 32}, 0, true, false, 210}));
+// So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh): a step of prompts,
+// then one of rows and short chunks.
+class GpuAttentionSteps : public GpuAttention {};
+
+TEST_P(GpuAttentionSteps, AStepOfPromptsAndOneOfRows) {
+  const Result whole = Run(2048);
+  KvCache cache = DirtyCache();
+  Result cut{std::vector<std::vector<float>>(lengths_.size()),
+             std::vector<std::vector<float>>(lengths_.size())};
+  for (const int64_t rows : {3, 6}) {  // decode rows, and a chunk
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      cut.qkv[s].clear(), cut.out[s].clear();
+      RunChunk(cache, 0, lengths_[s] - rows, {s}, cut);
+    }
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      RunChunk(cache, lengths_[s] - rows, rows, {s}, cut);
+      ExpectSameBits(cut.out[s], whole.out[s]);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, GpuAttentionSteps,
+                         testing::Values(AttentionCase{{2, 1, 64}, 0, true, false, {64, 70, 520}},
+                                         AttentionCase{{2, 1, 64}, 40, true, false, {64, 150}},
+                                         AttentionCase{{2, 1, 128}, 0, false, true, {65, 520}},
+                                         AttentionCase{{2, 1, 32}, 0, true, false, {64, 150}}));
 
 }  // namespace
 }  // namespace rose

@@ -49,10 +49,10 @@ TEST(Case091, StepsWithGraphsAndWithoutAreTheSameBits) {
   }
   std::mt19937_64 random(7);
   std::vector<int64_t> lengths(kSequences, 0);
-  for (int number = 0; number < 3000; ++number) {
+  for (int number = 0; number < 1500; ++number) {
     SCOPED_TRACE(testing::Message() << "step " << number);
     // Now and then a sequence begins anew, with a chunk; chunks grow, and scratch with them.
-    const int64_t longest = 2 + number / 20;
+    const int64_t longest = 2 + number / 10;
     std::vector<int32_t> tokens, positions, logit_rows;
     std::vector<StepSeq> seqs;
     const bool has_chunk = random() % 4 == 0;

@@ -40,7 +40,8 @@ void ExpectEqualsCpu(const AttentionCase& c, const std::vector<CaseSeq>& seqs) {
     ASSERT_LT(1 - dot / std::sqrt(got2 * want2), 1e-5)
         << "row " << at / c.queries() << " head " << at % c.queries() / c.head_dim << " begins "
         << ToFloat(got[at]) << " not " << want[at];
-    ASSERT_NEAR(std::sqrt(got2 / want2), 1, 4e-3) << "row " << at / c.queries();
+    // Two roundings to bf16: of a weight, which may be all there is, and of the output.
+    ASSERT_NEAR(std::sqrt(got2 / want2), 1, 2.0 / 256) << "row " << at / c.queries();
   }
 }
 

@@ -112,7 +112,7 @@ TEST_F(DeviceDraw, EqualsTheSamplerAtTheEdges) {
 TEST_F(DeviceDraw, Case063ReservedIdsAreNeverDrawn) {
   constexpr int64_t kVocab = 201'088, kFirstReserved = 200'019;
   std::mt19937_64 random(14);
-  CudaDraws queue(stream_);
+  CudaDraws queue(stream_, trail_);
   std::vector<RandomDraw> rows;
   for (int i = 0; i < 8; ++i) {
     rows.push_back(MakeRandomDraw(random, kVocab));
