@@ -265,7 +265,8 @@ TEST_P(Route, ChoosesAsTheHostDoes) {
       if (std::isnan(want_weights[i])) continue;
       ASSERT_NEAR(got_weights[token * top_k + i], want_weights[i], 1e-6) << token << " " << i;
     }
-  }  // The last tokens apart: other kernels, the same bits.
+  }
+  // The last tokens apart: other kernels, the same bits.
   const int64_t last = std::min<int64_t>(tokens, 11);
   route(tokens - last, last);
   const std::vector<float> apart = logits.ToHost();
