@@ -250,9 +250,8 @@ Result<OpCase> AttentionCase(OpInputs& in, const std::string& name,
   auto last = std::make_shared<Tensor>();
   op.begin = [&in, cache] { in.ops().BeginStep(cache->step()); };
   op.calls = {.count = in.CallsFor(cache->copies()),
-              .run = [&in, qkv, shape, sinks, cache, last](int64_t i) {
+              .run = [&in, qkv, shape, sinks, cache, last](int64_t copy) {
                 in.NextCall(cache->step());
-                const int64_t copy = in.CopyOf(i);
                 *last = in.ops().PagedAttention(qkv, shape, sinks.at(0), cache->layer(copy),
                                                 cache->step());
               }};
@@ -325,9 +324,9 @@ Result<OpCase> AppendCase(OpInputs& in, int64_t tokens, int64_t context) {
     Tensor rows = qkv;
     in.ops().RopeAppendKv(rows, shape, norms, cache->rope(), cache->layer(copy), cache->step());
   };
-  op.calls = {.count = in.CallsFor(cache->copies()), .run = [&in, append, cache](int64_t i) {
+  op.calls = {.count = in.CallsFor(cache->copies()), .run = [&in, append, cache](int64_t copy) {
                 in.NextCall(cache->step());
-                append(in.CopyOf(i));
+                append(copy);
               }};
   // Rows have been turned by every call: once more, between two looks at them.
   op.check = [&in, qkv, cache, append, tokens]() -> Result<OpChecked> {

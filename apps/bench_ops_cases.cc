@@ -1,7 +1,6 @@
 #include "bench_ops_cases.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/cpu.h"
 #include "base/parallel_for.h"
@@ -42,10 +41,10 @@ Result<OpCase> NormCase(OpInputs& in, int64_t tokens) {
   op.work.bytes = 2 * Bytes(residual) + Bytes(delta) + OutBytes(in, elements);
   op.begin = [&in] { in.ops().BeginStep({}); };
   op.calls = {.count = in.CallsFor(std::ssize(norms.adopted)),
-              .run = [&in, norms, delta, residual](int64_t i) {
+              .run = [&in, norms, delta, residual](int64_t copy) {
                 in.NextCall();
                 Tensor stream = residual;
-                in.ops().AddRmsNorm(stream, delta, norms.at(in.CopyOf(i)), kEps);
+                in.ops().AddRmsNorm(stream, delta, norms.at(copy), kEps);
               }};
   // The stream has changed with every call: once more, between two looks at it.
   op.check = [&in, norms, delta, residual, tokens]() -> Result<OpChecked> {
@@ -61,7 +60,7 @@ Result<OpCase> NormCase(OpInputs& in, int64_t tokens) {
     OpChecked checked = Compare(out.values(), expected, in.bound(false));
     const HostRows after(in.ops(), residual, rows);
     if (WorstOneMinusCosine(after.values(), expected_stream) > in.bound(true))
-      checked.one_minus_cos = std::numeric_limits<double>::infinity();
+      checked.one_minus_cos = kWrong;
     return checked;
   };
   return op;
@@ -90,9 +89,8 @@ Result<OpCase> ProductCase(OpInputs& in, const ProductNames& names, int64_t toke
   auto last = std::make_shared<LastResult>();
   const bool is_logits = names.is_logits;
   op.calls = {.count = in.CallsFor(std::ssize(weights.adopted)),
-              .run = [&in, x, weights, biases, is_logits, last](int64_t i) {
+              .run = [&in, x, weights, biases, is_logits, last](int64_t copy) {
                 in.NextCall();
-                const int64_t copy = in.CopyOf(i);
                 last->tensor = is_logits ? in.ops().Logits(x, weights.at(copy))
                                          : in.ops().Gemm(x, weights.at(copy), biases.at(copy));
               }};
@@ -118,8 +116,8 @@ Result<OpCase> ProductCase(OpInputs& in, const ProductNames& names, int64_t toke
   if (!in.is_on_gpu()) return op;
   LibraryProduct product{.x = x, .weights = {}, .biases = {}};
   for (int64_t i = 0; i < op.calls.count; ++i) {
-    product.weights.push_back(weights.at(in.CopyOf(i)));
-    product.biases.push_back(biases.at(in.CopyOf(i)));
+    product.weights.push_back(weights.at(i));
+    product.biases.push_back(biases.at(i));
   }
   const DType type = is_logits ? DType::kF32 : DType::kBf16;
   std::vector<uint8_t> zeros(tokens * n * ElementBytes(type));
@@ -197,9 +195,8 @@ Result<OpCase> RouteCase(OpInputs& in, int64_t tokens) {
   auto last = std::make_shared<Routing>();
   op.begin = [&in] { in.ops().BeginStep({}); };
   op.calls = {.count = in.CallsFor(std::ssize(routers.adopted)),
-              .run = [&in, x, routers, biases, top_k, last](int64_t i) {
+              .run = [&in, x, routers, biases, top_k, last](int64_t copy) {
                 in.NextCall();
-                const int64_t copy = in.CopyOf(i);
                 *last = in.ops().Route(x, routers.at(copy), biases.at(copy), top_k);
               }};
   op.check = [&in, x, routers, biases, top_k, last, tokens]() -> Result<OpChecked> {
@@ -216,7 +213,7 @@ Result<OpCase> RouteCase(OpInputs& in, int64_t tokens) {
       const int32_t* const chosen = experts.data<int32_t>() + rows[r] * top_k;
       if (!std::equal(chosen, chosen + top_k,
                       expected.experts.data<int32_t>() + static_cast<int64_t>(r) * top_k))
-        checked.one_minus_cos = std::numeric_limits<double>::infinity();
+        checked.one_minus_cos = kWrong;
     }
     return checked;
   };
@@ -249,9 +246,8 @@ Result<OpCase> ExpertsCase(OpInputs& in, bool is_down, int64_t tokens) {
   auto last = std::make_shared<LastResult>();
   op.begin = [&in] { in.ops().BeginStep({}); };
   op.calls = {.count = in.CallsFor(std::ssize(stacks.adopted)),
-              .run = [&in, x, stacks, biases, choices, is_down, last](int64_t i) {
+              .run = [&in, x, stacks, biases, choices, is_down, last](int64_t copy) {
                 in.NextCall();
-                const int64_t copy = in.CopyOf(i);
                 const Weight &stack = stacks.at(copy), &bias = biases.at(copy);
                 const Routing& routing = choices->placed[copy % std::ssize(choices->placed)];
                 last->tensor =
@@ -344,8 +340,7 @@ Result<OpCase> DrawCase(OpInputs& in, const DrawKind& kind, int64_t tokens) {
                                                                     .history = {&history, 1},
                                                                     .prompt_tokens = 1}));
       ++checked.rows;
-      if (token.id != (*drawn)[row])
-        checked.one_minus_cos = std::numeric_limits<double>::infinity();
+      if (token.id != (*drawn)[row]) checked.one_minus_cos = kWrong;
     }
     return checked;
   };

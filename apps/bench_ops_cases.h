@@ -57,9 +57,8 @@ class OpInputs {
   Result<Tensor> Activations(const std::string& name, int64_t rows, int64_t cols);
   // The residual stream, F32 [rows, hidden].
   Result<Tensor> Residual(int64_t rows);
-  // Calls of a round over so many copies: the last call is of copy 0.
+  // Calls of a round over so many copies.
   int64_t CallsFor(int64_t copies) const;
-  int64_t CopyOf(int64_t call) const { return call + 1; }
   // Makes room for the next call's result: of a layer on the device, of a step on a CPU.
   void NextCall(const Step& step = {}) const;
   double bound(bool is_f32) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/cpu.h"
 #include "base/parallel_for.h"
@@ -80,10 +79,10 @@ double WorstOneMinusCosine(const std::vector<float>& actual, const Tensor& expec
     }
     // Not so for NaN either.
     const double off = 1 - ae / std::sqrt(aa * ee);
-    worst = off >= -1 && off <= 2 ? std::max(worst, off) : std::numeric_limits<double>::infinity();
+    worst = off >= -1 && off <= 2 ? std::max(worst, off) : kWrong;
     // A cosine does not see the length.
     const double ratio = std::sqrt(aa / ee);
-    if (!(ratio > 0.99 && ratio < 1.01)) worst = std::numeric_limits<double>::infinity();
+    if (!(ratio > 0.99 && ratio < 1.01)) worst = kWrong;
   }
   return worst;
 }

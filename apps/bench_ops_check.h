@@ -28,8 +28,9 @@ Tensor RowOf(const Tensor& x, int64_t row);
 // Spread over [0, rows), first and last among them.
 std::vector<int64_t> SampleRows(int64_t rows);
 
-// The largest 1 - cosine of rows of `actual` and `expected` [rows, ..]; infinite where a value is
-// not finite, or one of two rows is zero.
+// The largest 1 - cosine of rows of `actual` and `expected` [rows, ..]; kWrong where a value is not
+// finite, or the lengths of two rows differ by a hundredth.
+inline constexpr double kWrong = 2;
 double WorstOneMinusCosine(const std::vector<float>& actual, const Tensor& expected);
 
 // The reference's product of few rows, on all processors: x F32 [rows, cols] -> [rows, weight

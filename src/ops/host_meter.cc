@@ -35,15 +35,15 @@ class HostMeter : public OpMeter {
                                     std::string& /*name*/) override {
     return Unsupported("there is no library to compare with on a CPU");
   }
-  Result<MeteredCalls> CopyCalls(double /*bytes*/) override {
-    return Unsupported("caches of CPUs differ too much for a copy to say something");
+  Result<MeteredCalls> ReadCalls(double /*bytes*/) override {
+    return Unsupported("caches of CPUs differ too much for a read to say something");
   }
 
  private:
   // Microseconds of a call.
   static double Round(const MeteredCalls& calls) {
     const auto begin = Clock::now();
-    for (int64_t i = 0; i < calls.count; ++i) calls.run(i);
+    for (int64_t i = calls.count - 1; i >= 0; --i) calls.run(i);
     const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
     calls.settle();
     return took.count() / static_cast<double>(calls.count);

@@ -18,7 +18,7 @@ namespace rose {
 // What is timed: a round of calls, each on weights of its own, so that no cache holds them.
 struct MeteredCalls {
   int64_t count = 1;                 // of a round
-  std::function<void(int64_t)> run;  // call number 0 .. count - 1
+  std::function<void(int64_t)> run;  // call number count - 1, .. 0, in this order
   // Whether a device may record a round and replay it: it is the same work at the same addresses,
   // and nothing of the host takes part.
   bool is_recordable = true;
@@ -53,9 +53,8 @@ class OpMeter {
 
   // The product by the vendor's library, and its name; a sentence why not.
   virtual Result<MeteredCalls> LibraryCalls(const LibraryProduct& product, std::string& name) = 0;
-  // A copy from memory to memory that moves `bytes`, half of them read and half written, through
-  // addresses that no cache holds.
-  virtual Result<MeteredCalls> CopyCalls(double bytes) = 0;
+  // Plain loads of `bytes` that no cache holds, and nothing else: how fast memory is.
+  virtual Result<MeteredCalls> ReadCalls(double bytes) = 0;
 };
 
 // Times by the clock of the host what is computed before it returns.

@@ -6,6 +6,7 @@
 
 #include "device/cuda_check.h"
 #include "device/memory.h"
+#include "kernels/read/read.h"
 #include "ops/cuda/cublaslt.h"
 #include "ops/cuda/cuda_op_set.h"
 #include "ops/cuda/step_graphs.h"
@@ -55,7 +56,7 @@ class CudaMeter : public OpMeter {
   std::vector<MeteredTimes> Time(std::span<const MeteredCalls> calls, int64_t ms) override;
   std::optional<GpuClocks> clocks() const override { return clocks_; }
   Result<MeteredCalls> LibraryCalls(const LibraryProduct& product, std::string& name) override;
-  Result<MeteredCalls> CopyCalls(double bytes) override;
+  Result<MeteredCalls> ReadCalls(double bytes) override;
 
  private:
   // Enqueues a round: of a recordable one, its graph (plainly at first).
@@ -85,7 +86,7 @@ Tensor CudaMeter::Place(const Tensor& host) {
 
 void CudaMeter::Enqueue(StepGraphs& graphs, size_t which, const MeteredCalls& calls) {
   const auto round = [&] {
-    for (int64_t i = 0; i < calls.count; ++i) calls.run(i);
+    for (int64_t i = calls.count - 1; i >= 0; --i) calls.run(i);
     return Tensor();
   };
   if (calls.is_recordable) {
@@ -168,19 +169,21 @@ Result<MeteredCalls> CudaMeter::LibraryCalls(const LibraryProduct& product, std:
                       }};
 }
 
-Result<MeteredCalls> CudaMeter::CopyCalls(double bytes) {
+Result<MeteredCalls> CudaMeter::ReadCalls(double bytes) {
   constexpr int64_t kAlign = 256;
-  const int64_t half = std::max(kAlign, static_cast<int64_t>(bytes / 2) / kAlign * kAlign);
-  const auto count = std::max<int64_t>(
-      4, static_cast<int64_t>(std::ceil(kPastCache / (2 * static_cast<double>(half)))));
+  const int64_t each = std::max(kAlign, static_cast<int64_t>(bytes) / kAlign * kAlign);
+  const auto count =
+      std::max<int64_t>(2, static_cast<int64_t>(std::ceil(kPastCache / static_cast<double>(each))));
   ROSE_ASSIGN_OR_RETURN(DeviceMemory memory,
-                        AllocateDevice(2 * half * count, "copies to compare with", kAdvice));
+                        AllocateDevice(each * count + kAlign, "reads to compare with", kAdvice));
+  constexpr int kBits = 0x5a;
+  CudaCheck(cudaMemsetAsync(memory.get(), kBits, each * count + kAlign, stream_), "filling");
   const std::shared_ptr<std::byte> shared(std::move(memory));
   return MeteredCalls{
-      .count = count, .run = [this, shared, half](int64_t i) {
-        std::byte* from = shared.get() + 2 * half * i;
-        CudaCheck(cudaMemcpyAsync(from + half, from, half, cudaMemcpyDeviceToDevice, stream_),
-                  "copying");
+      .count = count, .run = [this, shared, each, count](int64_t i) {
+        LaunchRead(
+            {.data = shared.get() + each * i, .bytes = each, .sink = shared.get() + each * count},
+            stream_);
       }};
 }
 
