@@ -7,7 +7,6 @@
 
 #include "base/cpu.h"
 #include "base/env.h"
-#include "base/progress.h"
 #include "engine/engine.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 #include "ops/cuda/cuda_ops.h"
@@ -95,7 +94,7 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
 
 namespace {
 
-Result<LoadedModel> MakeModelWithBar(const ModelOptions& options) {
+Result<LoadedModel> MakeModelWithBar(const ModelOptions& options, std::unique_ptr<OpSet> ops) {
   if (!options.folder.empty() && !options.random.like.empty())
     return InvalidArgument("give either DIR or --like, not both: each names a model");
   std::string like = options.random.like;
@@ -103,7 +102,6 @@ Result<LoadedModel> MakeModelWithBar(const ModelOptions& options) {
     ROSE_ASSIGN_OR_RETURN(like, FindModelFolder(options.folder));
   }
   ROSE_ASSIGN_OR_RETURN(const LikeConfig config, FindLikeConfig(like));
-  ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, CreateOps(options));
   ProgressBar bar("making weights", stderr);
   return LoadRandomModel(StrCat(config.name, "-random"), config.json,
                          ToRandomOptions(options.random), std::move(ops),
@@ -122,12 +120,21 @@ int64_t DefaultStepTokens(const OpSet& ops) {
 }
 
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {
-  if (options.is_random()) return MakeModelWithBar(options);
-  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
+  std::unique_ptr<ProgressBar> bar;
   ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, CreateOps(options));
-  ProgressBar bar("loading", stderr);
-  return LoadModel(folder, std::move(ops), AvailableCpus(),
-                   [&](const LoadProgress& p) { bar.Update(p.done_bytes, p.total_bytes); });
+  ROSE_ASSIGN_OR_RETURN(LoadedModel loaded, StartLoadingWithBar(options, std::move(ops), bar));
+  ROSE_RETURN_IF_ERROR(FinishLoading(loaded));
+  return loaded;
+}
+
+Result<LoadedModel> StartLoadingWithBar(const ModelOptions& options, std::unique_ptr<OpSet> ops,
+                                        std::unique_ptr<ProgressBar>& bar) {
+  if (options.is_random()) return MakeModelWithBar(options, std::move(ops));
+  ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
+  bar = std::make_unique<ProgressBar>("loading", stderr);
+  return StartLoading(
+      folder, std::move(ops), AvailableCpus(),
+      [bar = bar.get()](const LoadProgress& p) { bar->Update(p.done_bytes, p.total_bytes); });
 }
 
 }  // namespace rose

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
+#include "base/progress.h"
 #include "models/load.h"
 #include "random_options.h"
 
@@ -44,5 +46,10 @@ int64_t DefaultStepTokens(const OpSet& ops);
 
 // Finds, loads and binds the model; a progress bar on a terminal.
 Result<LoadedModel> LoadModelWithBar(const ModelOptions& options);
+
+// The same onto `ops`, as StartLoading: it is done at FinishLoading. Until then the bar must live;
+// `bar` gets it.
+Result<LoadedModel> StartLoadingWithBar(const ModelOptions& options, std::unique_ptr<OpSet> ops,
+                                        std::unique_ptr<ProgressBar>& bar);
 
 }  // namespace rose

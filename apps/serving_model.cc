@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -32,9 +33,21 @@ std::string Gigabytes(int64_t bytes) {
 // What stays free on a GPU: graphs, and kernels that are loaded late.
 constexpr int64_t kGpuReserve = int64_t{1} << 30;
 
-// Memory for the KV cache, after all else is there. `gpu_bytes_before` was free before the model
-// was loaded.
-Result<int64_t> KvBytes(const ServingOptions& options, const OpSet& ops, int64_t gpu_bytes_before) {
+// CUDA's own memory for a process is less. What is in use beyond it is others'.
+constexpr int64_t kMostContextBytes = int64_t{1} << 30;
+
+// Memory of the GPU before the model was loaded.
+struct GpuBefore {
+  int64_t free = 0;
+  int64_t context = 0;  // that the process had by then
+};
+
+GpuBefore AskGpu() {
+  return {.free = FreeCudaBytes(), .context = std::min(UsedCudaBytes(), kMostContextBytes)};
+}
+
+// Memory for the KV cache, after all else is there.
+Result<int64_t> KvBytes(const ServingOptions& options, const OpSet& ops, const GpuBefore& before) {
   if (options.kv_bytes > 0) return static_cast<int64_t>(options.kv_bytes);
   if (!IsOnGpu(ops)) {
     const int64_t free_bytes =
@@ -42,13 +55,13 @@ Result<int64_t> KvBytes(const ServingOptions& options, const OpSet& ops, int64_t
     return std::min(kDefaultKvBytes, free_bytes / 4);
   }
   const int64_t free_bytes = FreeCudaBytes();
-  const int64_t used = gpu_bytes_before - free_bytes;
+  const int64_t used = before.free - free_bytes + before.context;
   int64_t allowed = free_bytes;
   if (options.gpu_bytes > 0) {
     allowed = std::min(allowed, static_cast<int64_t>(options.gpu_bytes) - used);
   }
   if (allowed <= kGpuReserve) {
-    return Unavailable("weights and activations take ", Gigabytes(used),
+    return Unavailable("weights, activations and CUDA itself take ", Gigabytes(used),
                        " of the GPU's memory; of the rest, ", Gigabytes(kGpuReserve),
                        " stay free, and nothing is left for the KV cache: lower "
                        "--max-step-tokens, or give --gpu-memory more");
@@ -160,7 +173,7 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
   command
       .add_option("--gpu-memory", options.gpu_bytes,
-                  "Memory of the GPU for weights, steps and KV cache together, such as 80G "
+                  "Memory of the GPU that the process may take in all, such as 80G "
                   "(default: what is free)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
@@ -173,11 +186,17 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
 
 Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const std::string folder, FindTokenizer(options.model));
+  // A GPU takes about as long to begin with as a tokenizer.
+  auto creating_ops =
+      std::async(std::launch::async, [&options] { return CreateOps(options.model); });
+  std::unique_ptr<ProgressBar> bar;  // outlives the loading
   ServingModel model;
   ROSE_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(folder));
   ROSE_ASSIGN_OR_RETURN(model.defaults, ReadDefaults(folder));
-  const int64_t gpu_bytes_before = FreeCudaBytes();
-  ROSE_ASSIGN_OR_RETURN(model.loaded, LoadModelWithBar(options.model));
+  ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, creating_ops.get());
+  const GpuBefore before = AskGpu();
+  // On a GPU what follows goes on while the weights are uploaded.
+  ROSE_ASSIGN_OR_RETURN(model.loaded, StartLoadingWithBar(options.model, std::move(ops), bar));
   model.name = model.loaded.name;
   const Model& weights = *model.loaded.model;
   const bool is_on_gpu = IsOnGpu(*model.loaded.ops);
@@ -194,8 +213,7 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
     }
   }
   if (is_on_gpu) ROSE_RETURN_IF_ERROR(WarmUpGpu(weights, *model.loaded.ops, config));
-  ROSE_ASSIGN_OR_RETURN(const int64_t kv_bytes,
-                        KvBytes(options, *model.loaded.ops, gpu_bytes_before));
+  ROSE_ASSIGN_OR_RETURN(const int64_t kv_bytes, KvBytes(options, *model.loaded.ops, before));
   ROSE_ASSIGN_OR_RETURN(const std::vector<int64_t> pages,
                         PlanKvPages(weights, *model.loaded.ops, config, kv_bytes));
   ROSE_RETURN_IF_ERROR(CheckContext(options, weights.info(), pages));
@@ -211,6 +229,9 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   }
   ROSE_ASSIGN_OR_RETURN(auto executor,
                         CreateExecutor(weights, *model.loaded.ops, pages, host_pages));
+  executor->Prepare(std::min(config.max_running, config.max_step_tokens));
+  ROSE_RETURN_IF_ERROR(FinishLoading(model.loaded));
+  bar.reset();
   model.max_requests = options.engine.max_running + options.engine.max_waiting;
   model.engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
   model.summary = Summary(model, options, config, kv_bytes);

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file.h"
+
 namespace rose {
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
@@ -20,23 +22,33 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   }
   MappedFile file;
   file.path_ = path;
+  file.fd_ = fd;
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
     return IoError(path, ": not a regular file");
   }
   if (info.st_size > 0) {
     void* data = ::mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED) {
-      const int error = errno;
-      ::close(fd);
-      return IoError(path, ": cannot map: ", std::strerror(error));
-    }
+    if (data == MAP_FAILED) return IoError(path, ": cannot map: ", std::strerror(errno));
     file.data_ = static_cast<const uint8_t*>(data);
     file.size_ = info.st_size;
   }
-  ::close(fd);
   return file;
+}
+
+Status MappedFile::Read(int64_t begin, std::span<uint8_t> into) const {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd_, into.data(), into.size(), begin);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError(path_, "read");
+    if (got == 0) {
+      return IoError(path_, ": the file ends at byte ", begin, ", where ", into.size(),
+                     " more are expected; it was longer when it was opened");
+    }
+    into = into.subspan(got);
+    begin += got;
+  }
+  return Status();
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept {
@@ -47,10 +59,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(fd_, other.fd_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  if (fd_ >= 0) ::close(fd_);
   if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 

@@ -1,4 +1,5 @@
-// A file mapped read-only into memory. Pages are read when they are touched.
+// A file mapped read-only into memory, whose pages are read when they are touched, and which can be
+// read the plain way as well.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,15 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {data_, static_cast<size_t>(size_)}; }
+  // Copies what lies from `begin` on, without touching the mapping: from any thread. kIo if it
+  // cannot be read, or if the file ends before.
+  Status Read(int64_t begin, std::span<uint8_t> into) const;
 
  private:
   std::string path_;
   const uint8_t* data_ = nullptr;  // [size_], null if the file is empty
   int64_t size_ = 0;
+  int fd_ = -1;
 };
 
 }  // namespace rose

@@ -38,6 +38,14 @@ class MappedCheckpoint : public Checkpoint {
                   stored.shape.empty() ? scalar : stored.shape);
   }
 
+  Status Read(std::string_view name, int64_t begin, std::span<uint8_t> into) const override {
+    const auto place = places_.find(name);
+    ROSE_CHECK(place != places_.end(), "tensor '", name, "' is not in the checkpoint");
+    const Status status = files_[place->second.file].Read(place->second.begin + begin, into);
+    if (status.ok()) return status;
+    return Status(status.code(), StrCat("reading tensor '", name, "': ", status.message()));
+  }
+
   // Maps one more file and takes in its tensors.
   Status Add(const std::string& name) {
     const std::string path = folder_ + "/" + name;

@@ -13,6 +13,7 @@
 #include "checkpoint/tensor_spec.h"
 #include "quant/codec.h"
 #include "tensor/weight.h"
+#include "tensor/weight_source.h"
 
 namespace rose {
 
@@ -29,6 +30,9 @@ class Checkpoint {
   // A view of a tensor's bytes in the mapped file; the name must exist. A scalar is [1]. Read only,
   // and not necessarily aligned to its element type.
   virtual Tensor Data(std::string_view name) const = 0;
+  // Copies a part of those bytes, read from the file and not from the mapping: from any thread.
+  // kIo, naming file and tensor, if the file cannot be read or is shorter by now.
+  virtual Status Read(std::string_view name, int64_t begin, std::span<uint8_t> into) const = 0;
   virtual int64_t bytes() const = 0;  // of all tensors
 };
 
@@ -57,5 +61,10 @@ struct LoadProgress {
 Result<std::unique_ptr<HostWeights>> LoadWeights(
     const Checkpoint& checkpoint, const std::vector<TensorSpec>& table, int threads,
     const std::function<void(const LoadProgress&)>& progress);
+
+// The same for who reads the files piece by piece: one source a row of the table, in its order,
+// with the same bytes. Nothing is read yet but headers; NaN scales are found when they are read.
+Result<std::vector<std::unique_ptr<WeightSource>>> WeightsInFiles(
+    const Checkpoint& checkpoint, const std::vector<TensorSpec>& table);
 
 }  // namespace rose

@@ -2,16 +2,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <mutex>
 
 #include "base/parallel_for.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/resolve.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/scales.h"
-#include "checkpoint/shards.h"
-#include "checkpoint/transpose.h"
+#include "checkpoint/weight_layout.h"
 
 namespace rose {
 namespace {
@@ -40,34 +36,12 @@ void Touch(const Tensor& view) {
   for (int64_t at = 0; at < view.bytes(); at += kPage) (void)bytes[at];
 }
 
-// How the rows of a part go to the whole.
-struct RowOrder {
-  int64_t rows = 0;    // that the part has there
-  int64_t stride = 1;  // every so many-th row; woven parts lie between
-  int64_t repeat = 1;  // each row of the part so many times; the last perhaps fewer
-};
-
-// One piece of work for a reader: a tensor of a part, or one expert of a transposed one.
+// One piece of work for a reader: what one stored tensor has of a weight.
 struct Task {
-  std::string source;       // the stored tensor
-  Tensor view;              // its bytes in the mapped file, or those of the one expert
-  uint8_t* to = nullptr;    // where they go; null = they stay where they are
-  bool transposed = false;  // view is [cols, rows]
-  bool are_scales = false;  // to be checked
-  RowOrder order = {};
+  Segment segment;
+  uint8_t* whole = nullptr;  // where the weight begins; null = its bytes stay where they are
+  bool are_scales = false;   // to be checked
 };
-
-void CopyRows(const Task& task) {
-  const RowOrder& order = task.order;
-  const uint8_t* from = static_cast<const uint8_t*>(task.view.raw());
-  if (order.stride == 1 && order.repeat == 1) {
-    std::memcpy(task.to, from, task.view.bytes());
-    return;
-  }
-  const int64_t bytes = task.view.bytes() / task.view.dim(0);
-  for (int64_t row = 0; row < order.rows; ++row)
-    std::memcpy(task.to + row * order.stride * bytes, from + row / order.repeat * bytes, bytes);
-}
 
 class Loader {
  public:
@@ -76,31 +50,11 @@ class Loader {
 
   // Lays out one weight: a view where the file has it ready, else memory and tasks to fill it.
   Status Plan(const ResolvedWeight& resolved) {
-    const WeightFormat& format = resolved.format;
-    Weight weight{format, resolved.spec->shape, {}, {}};
-    StoredWeight whole = resolved.codec->Describe(resolved.spec->name, resolved.spec->shape);
-    if (whole.transposed) std::swap(whole.data.shape[1], whole.data.shape[2]);
-    std::vector<Part> data, scales;
-    const int64_t repeat = resolved.codec->format().block_rows / format.block_rows;
-    for (const StoredWeight& part : resolved.parts) {
-      const int64_t rows = part.data.shape[0];
-      data.push_back({part.data, {.rows = rows, .stride = resolved.woven}});
-      if (!part.scales) continue;
-      const int64_t blocks =
-          repeat == 1 ? part.scales->shape[0] : (rows + format.block_rows - 1) / format.block_rows;
-      scales.push_back(
-          {*part.scales, {.rows = blocks, .stride = resolved.woven, .repeat = repeat}});
-    }
-    const Treatment treatment =
-        resolved.parts.front().transposed ? Treatment::kTranspose : Treatment::kAsIs;
-    ROSE_ASSIGN_OR_RETURN(weight.data, Place(data, whole.data, treatment));
-    if (whole.scales) {
-      std::vector<int64_t>& shape = whole.scales->shape;
-      const std::vector<int64_t>& values = resolved.spec->shape;
-      shape[values.size() - 2] = format.ScaleRows(values[values.size() - 2]);
-      ROSE_ASSIGN_OR_RETURN(weight.scales, Place(scales, *whole.scales, Treatment::kScales));
-    }
-    loaded_->weights_.emplace(resolved.spec->name, std::move(weight));
+    WeightLayout layout = LayOutWeight(checkpoint_, resolved);
+    const std::string& name = resolved.spec->name;
+    ROSE_RETURN_IF_ERROR(Place(name, layout.data, /*are_scales=*/false, layout.weight.data));
+    ROSE_RETURN_IF_ERROR(Place(name, layout.scales, /*are_scales=*/true, layout.weight.scales));
+    loaded_->weights_.emplace(name, std::move(layout.weight));
     return Status();
   }
 
@@ -110,77 +64,47 @@ class Loader {
     std::vector<std::string> bad;
     for (const std::string& problem : problems_)
       if (!problem.empty()) bad.push_back(problem);
-    if (!bad.empty())
-      return InvalidArgument(checkpoint_.folder(), ": scales that are not numbers", NameList(bad));
+    if (!bad.empty()) return BadScales(checkpoint_.folder(), bad);
     return std::unique_ptr<HostWeights>(std::move(loaded_));
   }
 
  private:
-  enum class Treatment { kAsIs, kTranspose, kScales };
-  struct Part {
-    StoredTensor stored;
-    RowOrder order;
-  };
-
-  // The tensor `whole`, made of `parts` one after the other, or, where their stride is more, of so
-  // many at a time whose rows take turns.
-  Result<Tensor> Place(const std::vector<Part>& parts, const StoredTensor& whole,
-                       Treatment treatment) {
-    const bool transposed = treatment == Treatment::kTranspose;
-    const bool are_scales = treatment == Treatment::kScales;
-    for (const Part& part : parts) total_bytes_ += StoredBytes(part.stored);
-    const std::string& first_name = parts.front().stored.name;
-    const Tensor first = checkpoint_.Data(first_name);
+  // Gives `whole`, which has types and shapes, an address.
+  Status Place(const std::string& name, std::vector<Segment>& segments, bool are_scales,
+               Tensor& whole) {
+    if (segments.empty()) return Status();
+    for (const Segment& segment : segments) total_bytes_ += segment.view.bytes();
+    const Segment& first = segments.front();
     const bool is_aligned =
-        reinterpret_cast<uintptr_t>(first.raw()) % ElementBytes(first.dtype()) == 0;
-    if (parts.size() == 1 && !transposed && is_aligned) {
-      tasks_.push_back({first_name, first, nullptr, false, are_scales});
-      return Tensor(first.raw(), whole.dtype, whole.shape);
+        reinterpret_cast<uintptr_t>(first.view.raw()) % ElementBytes(whole.dtype()) == 0;
+    if (segments.size() == 1 && first.is_plain() && is_aligned) {
+      whole = Tensor(first.view.raw(), whole.dtype(), whole.shape());
+      tasks_.push_back({std::move(segments.front()), nullptr, are_scales});
+      return Status();
     }
     constexpr int64_t kAlign = 64;
-    const int64_t bytes = (StoredBytes(whole) + kAlign - 1) / kAlign * kAlign;
+    const int64_t bytes = (whole.bytes() + kAlign - 1) / kAlign * kAlign;
     Buffer buffer(std::aligned_alloc(kAlign, std::max(bytes, kAlign)));
     if (buffer == nullptr)
-      return Unavailable("not enough memory for '", whole.name, "': ", bytes, " bytes");
-    uint8_t* to = static_cast<uint8_t*>(buffer.get());
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const auto& [stored, order] = parts[i];
-      const Tensor view = checkpoint_.Data(stored.name);
-      if (transposed) {
-        PlaceExperts(stored.name, view, to);
-        continue;
-      }
-      const int64_t row_bytes = view.bytes() / view.dim(0);
-      const int64_t turn = static_cast<int64_t>(i) % order.stride;
-      tasks_.push_back({stored.name, view, to + turn * row_bytes, false, are_scales, order});
-      if (turn + 1 == order.stride) to += order.rows * order.stride * row_bytes;
-    }
-    Tensor placed(buffer.get(), whole.dtype, whole.shape);
+      return Unavailable("not enough memory for '", name, "': ", bytes, " bytes");
+    whole = Tensor(buffer.get(), whole.dtype(), whole.shape());
+    for (Segment& segment : segments)
+      tasks_.push_back({std::move(segment), static_cast<uint8_t*>(buffer.get()), are_scales});
     loaded_->buffers_.push_back(std::move(buffer));
-    return placed;
-  }
-
-  void PlaceExperts(const std::string& name, const Tensor& view, uint8_t* to) {
-    const int64_t bytes = view.bytes() / view.dim(0);
-    for (int64_t expert = 0; expert < view.dim(0); ++expert) {
-      uint8_t* from = static_cast<uint8_t*>(view.raw()) + expert * bytes;
-      tasks_.push_back({name, Tensor(from, view.dtype(), {view.dim(1), view.dim(2)}),
-                        to + expert * bytes, true, false});
-    }
+    return Status();
   }
 
   void Do(int64_t index) {
     const Task& task = tasks_[index];
-    if (task.to == nullptr) {
-      Touch(task.view);
-    } else if (task.transposed) {
-      TransposePairs(static_cast<const uint8_t*>(task.view.raw()), task.view.dim(0),
-                     task.view.dim(1), task.to);
+    const Segment& segment = task.segment;
+    if (task.whole == nullptr) {
+      Touch(segment.view);
     } else {
-      CopyRows(task);
+      CopySegment(segment, segment.to,
+                  {task.whole + segment.to, static_cast<size_t>(segment.end() - segment.to)});
     }
-    if (task.are_scales) problems_[index] = FindBadScale(task.source, task.view);
-    done_bytes_ += task.view.bytes();
+    if (task.are_scales) problems_[index] = FindBadScale(segment.source, segment.view);
+    done_bytes_ += segment.view.bytes();
     if (progress_) progress_({done_bytes_, total_bytes_});
   }
 

@@ -5,7 +5,11 @@
 
 namespace rose {
 
-// Elements of two bytes: from [rows, cols] to [cols, rows]; the two may not overlap. Any alignment.
-void TransposePairs(const uint8_t* from, int64_t rows, int64_t cols, uint8_t* to);
+// Elements of two bytes: from [rows, cols], whose rows begin every `stride` elements, to [cols,
+// rows], dense; the two may not overlap. Any alignment.
+void TransposePairs(const uint8_t* from, int64_t rows, int64_t cols, int64_t stride, uint8_t* to);
+inline void TransposePairs(const uint8_t* from, int64_t rows, int64_t cols, uint8_t* to) {
+  TransposePairs(from, rows, cols, cols, to);
+}
 
 }  // namespace rose

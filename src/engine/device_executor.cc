@@ -7,6 +7,7 @@
 #include "engine/draw_specs.h"
 #include "engine/host_sampling.h"
 #include "engine/plan_inputs.h"
+#include "models/warm_up.h"
 
 namespace rose {
 namespace {
@@ -45,6 +46,8 @@ class DeviceExecutor : public Executor {
         host_kv_(std::move(host_kv)) {}
 
   const ExecutorInfo& info() const override { return info_; }
+
+  void Prepare(int64_t sequences) override { RecordDecodes(model_, ops_, kv_, sequences); }
 
   void Submit(const StepPlan& plan) override {
     ROSE_CHECK_LT(submitted_ - waited_, std::ssize(flights_));

@@ -24,6 +24,10 @@ class Executor {
 
   virtual const ExecutorInfo& info() const = 0;
 
+  // Before the first step: makes ready for steps that decode up to `sequences`, so that the first
+  // of a kind is as fast as the others.
+  virtual void Prepare(int64_t /*sequences*/) {}
+
   // Starts a step. `plan` and all it points to stay valid until its Wait returns. One step may be
   // in flight; two for an executor that feeds draws back (SeqPlan::fed_from). They run in the order
   // of submission: a step finds in the pages what the step before left there.

@@ -19,4 +19,8 @@ struct LargestStep {
 // there is no memory.
 Status WarmUp(const Model& model, OpSet& ops, const LargestStep& most);
 
+// Records (OpSet::Record) the steps that decode 1, 2, .. `most` sequences over `kv`, as far as the
+// op set records any. Behind a WarmUp of at least as many.
+void RecordDecodes(const Model& model, OpSet& ops, KvCache& kv, int64_t most);
+
 }  // namespace rose

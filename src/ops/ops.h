@@ -21,6 +21,7 @@
 #include "tensor/kv_layout.h"
 #include "tensor/random_weight.h"
 #include "tensor/weight.h"
+#include "tensor/weight_source.h"
 
 namespace rose {
 
@@ -75,8 +76,24 @@ class OpSet {
   // copied to a device. The result is valid as long as both the op set and `host` live.
   virtual Result<Weight> Adopt(const Weight& host) = 0;
 
-  // The same of a weight that is made up where this op set computes, without a checkpoint: what
-  // Adopt would give for a weight of the recipe's numbers. kUnavailable if it does not fit.
+  // Whether this op set takes weights from their files itself, since it computes elsewhere than in
+  // the host's memory: with StartFetch, all of a model at once, instead of Adopt.
+  virtual bool fetches() const { return false; }
+
+  // Takes memory for all weights of `sources`, and begins to fill it. They may be used at once, but
+  // hold zeros where they are not there yet. What Adopt would give for the same numbers, in the
+  // order of `sources`, which must outlive FinishFetch or the op set. `progress` may be empty; it
+  // is called from a thread with the bytes that are done.
+  virtual Result<std::vector<Weight>> StartFetch(
+      const std::vector<std::unique_ptr<WeightSource>>& /*sources*/,
+      std::function<void(int64_t)> /*progress*/) {
+    ROSE_CHECK(false, name(), " adopts weights");
+  }
+  // Waits until they are there. Fails as WeightSource::Read does; the weights are worthless then.
+  virtual Status FinishFetch() { return Status(); }
+
+  // A weight that is made up where this op set computes, without a checkpoint: what Adopt would
+  // give for a weight of the recipe's numbers. kUnavailable if it does not fit.
   virtual Result<Weight> Generate(const RandomRecipe& recipe) = 0;
 
   // Memory for `pages[g]` pages of every group g, zero-filled. kUnavailable if it does not fit.
@@ -153,6 +170,13 @@ class OpSet {
   // gave last. What is returned is valid until the next BeginStep.
   virtual Tensor Replayed(const Step& /*step*/, const std::function<Tensor()>& ops) {
     return ops();
+  }
+
+  // Prepares Replayed for steps of the shape of the one that has begun: records `ops` and runs
+  // nothing. A step that needs as much memory must have run. False: steps of this shape are not
+  // recorded.
+  virtual bool Record(const Step& /*step*/, const std::function<Tensor()>& /*ops*/) {
+    return false;
   }
 
   // Draws on the device, if the op set can; else null, and the host draws from ToHost's logits.

@@ -96,6 +96,22 @@ Result<Weight> CudaOps::Adopt(const Weight& host) {
   return host.shape.size() == 3 ? Pack(weight, raw) : weight;
 }
 
+Result<std::vector<Weight>> CudaOps::StartFetch(
+    const std::vector<std::unique_ptr<WeightSource>>& sources,
+    std::function<void(int64_t)> progress) {
+  ROSE_CHECK(upload_ == nullptr, "weights are on their way already");
+  ROSE_ASSIGN_OR_RETURN(upload_, WeightUpload::Start(sources, upload_config_, std::move(progress)));
+  return upload_->weights();
+}
+
+Status CudaOps::FinishFetch() {
+  ROSE_CHECK(upload_ != nullptr, "no weights are on their way");
+  const std::unique_ptr<WeightUpload> upload = std::move(upload_);
+  ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, upload->Finish());
+  weights_.push_back(std::move(memory));
+  return Status();
+}
+
 Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
   Weight weight = LayOut(recipe);
   if (!recipe.listed.empty()) {
@@ -136,11 +152,12 @@ Result<KvCache> CudaOps::AllocateKv(const KvLayout& layout, const std::vector<in
 }
 
 Result<KvCache> CudaOps::AllocateHostKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
-  ROSE_ASSIGN_OR_RETURN(PinnedMemory memory,
-                        AllocatePinned(CacheBytes(layout, pages, kv_dtype()),
-                                       "the host tier of the KV cache", "lower --host-cache"));
+  ROSE_ASSIGN_OR_RETURN(LargePinnedMemory memory,
+                        AllocateLargePinned(CacheBytes(layout, pages, kv_dtype()),
+                                            "the host tier of the KV cache", "lower --host-cache"));
   KvCache cache = CutCache(layout, pages, kv_dtype(), memory.get());
-  cache.memory.emplace_back(memory.release(), [](void* p) { (void)cudaFreeHost(p); });
+  cache.memory.emplace_back(memory.release(),
+                            [](void* p) { FreeLargePinned()(static_cast<std::byte*>(p)); });
   return cache;
 }
 

@@ -13,31 +13,20 @@
 #include "device/arena.h"
 #include "device/memory.h"
 #include "device/op_trail.h"
+#include "device/stream.h"
 #include "kernels/attention/attention.h"
 #include "kernels/experts/experts.h"
 #include "ops/cuda/cuda_draws.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/step_graphs.h"
 #include "ops/cuda/step_upload.h"
+#include "ops/cuda/weight_upload.h"
 #include "ops/ops.h"
 
 namespace rose {
 
 // Which option makes a step need less memory.
 inline constexpr std::string_view kStepAdvice = "lower --max-step-tokens, or give --kv-memory less";
-
-// A stream of its own, not ordered with the default stream.
-class Stream {
- public:
-  Stream();
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 class CudaOps : public OpSet {
  public:
@@ -53,6 +42,10 @@ class CudaOps : public OpSet {
 
   // cuda_memory.cc
   Result<Weight> Adopt(const Weight& host) override;
+  bool fetches() const override { return true; }
+  Result<std::vector<Weight>> StartFetch(const std::vector<std::unique_ptr<WeightSource>>& sources,
+                                         std::function<void(int64_t)> progress) override;
+  Status FinishFetch() override;
   Result<Weight> Generate(const RandomRecipe& recipe) override;
   Result<KvCache> AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) override;
   Result<KvCache> AllocateHostKv(const KvLayout& layout,
@@ -63,6 +56,7 @@ class CudaOps : public OpSet {
   void BeginStep(const Step& step) override;
   void BeginLayer() override;
   Tensor Replayed(const Step& step, const std::function<Tensor()>& ops) override;
+  bool Record(const Step& step, const std::function<Tensor()>& ops) override;
   DrawQueue* draws() override { return &draws_; }
   Tensor ToHost(const Tensor& x) override;
 
@@ -123,6 +117,7 @@ class CudaOps : public OpSet {
     DeviceMemory on_device;
   };
 
+  const UploadConfig upload_config_;
   Stream stream_;
   OpTrail trail_;
   DeviceArena step_;  // what stays valid for the whole step
@@ -133,6 +128,7 @@ class CudaOps : public OpSet {
   StepGraphs graphs_;
   std::vector<const void*> recorded_at_;  // addresses that the graphs hold
   std::vector<DeviceMemory> weights_;
+  std::unique_ptr<WeightUpload> upload_;  // null: none is under way
   std::deque<UploadedRope> ropes_;
   std::array<AttentionWorkspace, kMaxKvGroups> attention_;
   DeviceMemory tickets_;  // of experts.h: zero between kernels

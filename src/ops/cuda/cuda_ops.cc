@@ -11,6 +11,17 @@ namespace {
 constexpr int64_t kMostRecorded = 64;  // sequences of a step that is recorded
 constexpr int kCapability = 90;        // kernels are built for sm_90a, which no later GPU runs
 
+struct Memory {
+  int64_t free = 0, total = 0;
+};
+
+Memory AskMemory() {
+  if (!IsCudaThere()) return {};
+  size_t free = 0, total = 0;
+  CudaCheck(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return {.free = static_cast<int64_t>(free), .total = static_cast<int64_t>(total)};
+}
+
 }  // namespace
 
 bool IsCudaThere() {
@@ -42,10 +53,12 @@ Result<std::unique_ptr<OpSet>> CreateCudaOps(const CudaConfig& config) {
 }
 
 int64_t FreeCudaBytes() {
-  if (!IsCudaThere()) return 0;
-  size_t free = 0, total = 0;
-  CudaCheck(cudaMemGetInfo(&free, &total), "asking for free memory");
-  return static_cast<int64_t>(free);
+  return AskMemory().free;
+}
+
+int64_t UsedCudaBytes() {
+  const Memory memory = AskMemory();
+  return memory.total - memory.free;
 }
 
 void TimeCudaOps(OpSet& ops, OpTiming timing) {
@@ -56,16 +69,9 @@ std::vector<TimedOp> TakeCudaTimes(OpSet& ops) {
   return dynamic_cast<CudaOps&>(ops).TakeTimes();
 }
 
-Stream::Stream() {
-  CudaCheck(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-}
-
-Stream::~Stream() {
-  (void)cudaStreamDestroy(stream_);
-}
-
 CudaOps::CudaOps(const CudaConfig& config)
-    : trail_(stream_.get(), {.is_sync = config.is_sync, .fault_at = config.fault_at}),
+    : upload_config_(config.upload),
+      trail_(stream_.get(), {.is_sync = config.is_sync, .fault_at = config.fault_at}),
       step_(stream_.get(), config.is_checked),
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
@@ -110,6 +116,12 @@ Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
   Tensor result = MayRecord(step) ? graphs_.Run(std::ssize(step.seqs), ops) : ops();
   trail_.EndForward();
   return result;
+}
+
+bool CudaOps::Record(const Step& step, const std::function<Tensor()>& ops) {
+  if (!MayRecord(step)) return false;
+  graphs_.Record(std::ssize(step.seqs), ops);
+  return true;
 }
 
 bool CudaOps::MayRecord(const Step& step) {

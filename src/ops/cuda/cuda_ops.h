@@ -13,6 +13,14 @@
 
 namespace rose {
 
+// How weights come from files (weight_upload.h).
+struct UploadConfig {
+  int readers = 14;
+  int pieces = 20;                          // page-locked buffers that readers fill in turn
+  int64_t piece_bytes = int64_t{4} << 20;   // a multiple of 4
+  int64_t batch_bytes = int64_t{64} << 20;  // of experts that are packed together
+};
+
 struct CudaConfig {
   // Every output is NaN before its kernel runs, and nothing may be written around it (a
   // ROSE_CHECK at the next step). Slow; for tests.
@@ -21,6 +29,7 @@ struct CudaConfig {
   bool is_sync = false;
   // OpTrailOptions::fault_at: where the device shall fail, for tests.
   std::string fault_at;
+  UploadConfig upload = {};
 };
 
 // Whether this process can compute on a GPU: built with CUDA, and there are driver and device.
@@ -37,5 +46,7 @@ std::vector<TimedOp> TakeCudaTimes(OpSet& ops);
 
 // Bytes of device memory that are free now; 0 where there is no GPU.
 int64_t FreeCudaBytes();
+// Bytes of device memory that are in use, by this process and others.
+int64_t UsedCudaBytes();
 
 }  // namespace rose

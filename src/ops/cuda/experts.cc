@@ -4,6 +4,7 @@
 #include "device/cuda_check.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/cuda/cuda_op_set.h"
+#include "ops/cuda/expert_stack.h"
 #include "ops/cuda/weight_view.h"
 #include "tensor/expect_shape.h"
 
@@ -25,15 +26,7 @@ PackedExperts PackedOf(const Weight& weight) {
 // Packs a stack of experts, in the checkpoint's layout on the device, into one tensor of bytes
 // without scales. What weights_ holds from `raw` on is the stack's own memory, and goes.
 Result<Weight> CudaOps::Pack(const Weight& stack, size_t raw) {
-  const WeightFormat& format = stack.format;
-  if (format.packing == Packing::kFp8Block && format.block_rows != 128) {
-    return Unsupported("experts in fp8-block with blocks of ", format.block_rows,
-                       " rows; --device cpu computes them");
-  }
-  const PackedExperts shape{.packing = format.packing,
-                            .experts = static_cast<int>(stack.shape[0]),
-                            .rows = static_cast<int>(stack.shape[1]),
-                            .cols = static_cast<int>(stack.shape[2])};
+  ROSE_ASSIGN_OR_RETURN(const PackedExperts shape, PackedShapeOf(stack));
   const int64_t bytes = PackedExpertsBytes(shape);
   ROSE_ASSIGN_OR_RETURN(DeviceMemory packed, AllocateWeight(bytes));
   ROSE_ASSIGN_OR_RETURN(const DeviceMemory largest, AllocateWeight(sizeof(int32_t)));
@@ -41,7 +34,7 @@ Result<Weight> CudaOps::Pack(const Weight& stack, size_t raw) {
   LaunchPackExperts({.shape = shape,
                      .data = stack.data.raw(),
                      .scales = stack.scales.raw(),
-                     .woven_scales = format.woven == 2,
+                     .woven_scales = stack.format.woven == 2,
                      .out = reinterpret_cast<uint8_t*>(packed.get()),
                      .largest_scale = reinterpret_cast<int32_t*>(largest.get())},
                     stream_.get());
@@ -50,14 +43,10 @@ Result<Weight> CudaOps::Pack(const Weight& stack, size_t raw) {
                             stream_.get()),
             "packing experts");
   CudaCheck(cudaStreamSynchronize(stream_.get()), "packing experts");
-  if (format.packing == Packing::kMxfp4 && largest_scale > kLargestE8m0) {
-    return Unsupported("experts with an MXFP4 scale of 2^", largest_scale - 127,
-                       "; the kernels take 2^", kLargestE8m0 - 127,
-                       " at most; --device cpu computes them");
-  }
+  ROSE_RETURN_IF_ERROR(CheckLargestScale(stack.format, largest_scale));
   weights_.resize(raw);
   weights_.push_back(std::move(packed));
-  return Weight{.format = format,
+  return Weight{.format = stack.format,
                 .shape = stack.shape,
                 .data = Tensor(weights_.back().get(), DType::kU8, {bytes}),
                 .scales = {}};

@@ -28,4 +28,8 @@ int64_t FreeCudaBytes() {
   return 0;
 }
 
+int64_t UsedCudaBytes() {
+  return 0;
+}
+
 }  // namespace rose

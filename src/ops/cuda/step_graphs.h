@@ -21,6 +21,9 @@ class StepGraphs {
 
   // `ops` enqueues the same work for every step of one `shape`, at the same addresses.
   Tensor Run(int64_t shape, const std::function<Tensor()>& ops);
+  // Records a step of this shape, and runs nothing: the next Run is a replay. All memory that `ops`
+  // use must be there.
+  void Record(int64_t shape, const std::function<Tensor()>& ops);
   // Forgets all: addresses have changed.
   void Clear() { graphs_.clear(); }
 

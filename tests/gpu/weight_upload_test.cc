@@ -1,0 +1,124 @@
+// Weights that are fetched from files have the bytes on the device of those that are adopted,
+// however small the ring and its pieces.
+#include "ops/cuda/weight_upload.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "device/cuda_check.h"
+#include "expect_says.h"
+#include "models/load.h"
+
+namespace rose {
+namespace {
+
+std::unique_ptr<OpSet> Ops(const UploadConfig& upload) {
+  return CreateCudaOps({.upload = upload}).value();
+}
+
+std::vector<uint8_t> BytesOf(const Tensor& on_device) {
+  std::vector<uint8_t> bytes(on_device.bytes());
+  CudaCheck(cudaMemcpy(bytes.data(), on_device.raw(), bytes.size(), cudaMemcpyDeviceToHost),
+            "reading a weight");
+  return bytes;
+}
+
+class GpuWeightUploadOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(GpuWeightUploadOf, HasTheBytesOfAdoptedWeights) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  const UploadConfig configs[] = {
+      {},
+      {.readers = 1, .pieces = 1, .piece_bytes = 4096, .batch_bytes = 1},
+      {.readers = 5, .pieces = 3, .piece_bytes = 1000, .batch_bytes = 100'000},
+      {.readers = 3, .pieces = 7, .piece_bytes = 65536, .batch_bytes = 60'000}};
+  for (const UploadConfig& config : configs) {
+    SCOPED_TRACE(StrCat("by ", config.piece_bytes));
+    std::atomic<int64_t> done{0};
+    const LoadedModel loaded =
+        LoadModel(StrCat(ROSE_SOURCE_DIR, "/tests/data/", GetParam()), Ops(config), 1,
+                  [&](const LoadProgress& progress) { done = progress.done_bytes; })
+            .value();
+    const std::vector<TensorSpec>& table = loaded.model->tensors();
+    const auto host = LoadWeights(*loaded.checkpoint, table, 1, {}).value();
+    int64_t bytes = 0;
+    for (const TensorSpec& spec : table) {
+      const Weight& fetched = loaded.weights.find(spec.name)->second;
+      const Weight adopted = loaded.ops->Adopt(host->Get(spec.name)).value();
+      EXPECT_EQ(fetched.format, adopted.format);
+      EXPECT_EQ(fetched.shape, adopted.shape);
+      EXPECT_EQ(fetched.data.ToString(), adopted.data.ToString()) << spec.name;
+      EXPECT_TRUE(BytesOf(fetched.data) == BytesOf(adopted.data)) << spec.name;
+      EXPECT_EQ(fetched.scales.ToString(), adopted.scales.ToString()) << spec.name;
+      EXPECT_TRUE(BytesOf(fetched.scales) == BytesOf(adopted.scales)) << spec.name;
+      bytes += host->Get(spec.name).bytes();
+    }
+    EXPECT_EQ(done, bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Toys, GpuWeightUploadOf,
+                         testing::Values("toy-a", "qwen3-moe-toy", "qwen3-moe-toy-fp8"));
+
+TEST(GpuWeightUpload, AFileCutShortMeanwhileEndsLoading) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  const CheckpointFolder folder;
+  std::filesystem::copy(ROSE_SOURCE_DIR "/tests/data/toy-a", folder.path(),
+                        std::filesystem::copy_options::overwrite_existing);
+  const auto checkpoint = OpenCheckpoint(folder.path()).value();
+  const auto model = CreateModel(checkpoint->config_json()).value();
+  const auto sources = WeightsInFiles(*checkpoint, model->tensors()).value();
+  const std::string file = folder.path() + "/" + checkpoint->files().front();
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  const auto ops = Ops({.pieces = 4, .piece_bytes = 4096});
+  ASSERT_TRUE(ops->StartFetch(sources, {}).ok());
+  const Status status = ops->FinishFetch();
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+  EXPECT_SAYS(status.message(), "the file ends at byte");
+}
+
+TEST(GpuWeightUpload, AnOpSetMayGoMeanwhile) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  for (int i = 0; i < 5; ++i) {
+    (void)StartLoading(ROSE_SOURCE_DIR "/tests/data/toy-a",
+                       Ops({.readers = 4, .pieces = 2, .piece_bytes = 4096}), 1, {})
+        .value();
+  }
+}
+
+TEST(GpuWeightUpload, ScalesThatNoKernelTakesAreRefusedByName) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  CheckpointFolder folder;
+  std::vector<uint8_t> scales(2 * 64 * 3, 127);
+  scales[100] = 254;
+  folder.Add("w_blocks", DType::kU8, {2, 64, 3, 16}, std::vector<uint8_t>(2 * 64 * 48, 0x12));
+  folder.Add("w_scales", DType::kU8, {2, 64, 3}, scales);
+  folder.Save();
+  const auto checkpoint = OpenCheckpoint(folder.path()).value();
+  const auto sources =
+      WeightsInFiles(*checkpoint, {{"w", TensorKind::kExperts, {2, 64, 96}, {{"w"}}}}).value();
+  const auto ops = Ops({});
+  ASSERT_TRUE(ops->StartFetch(sources, {}).ok());
+  EXPECT_SAYS(ops->FinishFetch().message(), "w: experts with an MXFP4 scale of 2^127");
+}
+
+TEST(GpuWeightUpload, SaysWhatIsMissingWhereThereIsNoMemory) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  const auto ops = Ops({});
+  // All but a MB of what is free.
+  const DeviceMemory rest = AllocateDevice(FreeCudaBytes() - (1 << 20), "a test", "").value();
+  const auto checkpoint = OpenCheckpoint(ROSE_SOURCE_DIR "/tests/data/toy-a").value();
+  const auto model = CreateModel(checkpoint->config_json()).value();
+  const auto sources = WeightsInFiles(*checkpoint, model->tensors()).value();
+  const auto weights = ops->StartFetch(sources, {});
+  ASSERT_FALSE(weights.ok());
+  EXPECT_EQ(weights.status().code(), StatusCode::kUnavailable);
+  EXPECT_SAYS(weights.status().message(), "the GPU has no room for the weights: ");
+  EXPECT_SAYS(weights.status().message(), " GB free; a model of fewer parameters");
+}
+
+}  // namespace
+}  // namespace rose
