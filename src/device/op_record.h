@@ -16,6 +16,7 @@ struct OpRecord {
   const char* name = nullptr;  // a literal: "experts_down"; null = no op
   int32_t layer = -1;          // -1: it belongs to no layer
   int32_t size_count = 0;
+  int32_t mark = 0;  // that its kernel leaves (progress_mark.h), one of its step; 0 = none
   OpSize sizes[kMostSizes];
 
   // "gemm [tokens=1, rows=5120, cols=2880]"

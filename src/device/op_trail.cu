@@ -106,8 +106,21 @@ void OpTrail::Replayed(const RecordedOps& recorded) {
   if (clock_ != nullptr) clock_->Replayed(recorded.marks, enqueued_ - 1);
 }
 
+void OpTrail::BeginStep() {
+  layer_ = -1;
+  step_at_ = enqueued_;
+}
+
+// Counted from the forward pass, so that the marks of a graph fit every step that replays it.
+ProgressMark OpTrail::NewMark() {
+  OpRecord& op = ops_[(enqueued_ - 1) % kRecords];
+  op.mark = static_cast<int32_t>(enqueued_ - step_at_);
+  return {options_.progress, op.mark};
+}
+
 void OpTrail::BeginForward() {
   is_forward_ = true;
+  step_at_ = enqueued_;
   if (timing_ != OpTiming::kSteps) return;
   OpRecord op;
   op.name = "forward";
@@ -168,8 +181,25 @@ void OpTrail::End() {
   if (layer_ < 0 && IsMarked()) clock_->Mark({}, enqueued_);
 }
 
-std::string OpTrail::DescribeUnfinished() const {
-  const std::vector<OpRecord> ops = Since(finished_);
+// The ops that nobody has waited for; of these, from the one that left the last mark to the one
+// that would have left the next, if marks are left.
+std::vector<OpRecord> OpTrail::Suspects() const {
+  const int32_t left = options_.progress != nullptr ? *options_.progress : 0;
+  std::vector<OpRecord> all, near;
+  int32_t current = 0;
+  for (int64_t i = std::max<int64_t>(0, enqueued_ - kRecords); i < enqueued_; ++i) {
+    const OpRecord& op = ops_[i % kRecords];
+    const bool is_behind = current == left;
+    if (op.mark != 0) current = op.mark;
+    if (i < finished_) continue;
+    all.push_back(op);
+    if (left != 0 && (is_behind || current == left)) near.push_back(op);
+  }
+  return near.empty() ? all : near;
+}
+
+std::string OpTrail::DescribeFault() const {
+  const std::vector<OpRecord> ops = Suspects();
   if (ops.empty()) return "";
   if (ops.size() == 1) {
     return StrCat("; the fault is in ", ops[0].ToString(),
@@ -183,9 +213,8 @@ std::string OpTrail::DescribeUnfinished() const {
     line.first_layer = std::min(line.first_layer, op.layer);
     line.last_layer = std::max(line.last_layer, op.layer);
   }
-  std::string text = StrCat("\nThe fault is in one of the ", ops.size(),
-                            " ops that nobody had waited for yet (ROSE_SYNC_OPS=1 waits for each "
-                            "and names the one):");
+  std::string text = StrCat("\nThe fault is in one of these ", ops.size(),
+                            " ops (ROSE_SYNC_OPS=1 waits for each and names the one):");
   for (const Line& line : lines) text += StrCat("\n  ", line.op->ToString(), LayersOf(line));
   return text;
 }
@@ -193,7 +222,7 @@ std::string OpTrail::DescribeUnfinished() const {
 std::string DescribeOps(cudaError_t error) {
   const OpTrail* trail = trail_of_thread;
   if (trail == nullptr) return "";
-  if (IsFault(error)) return trail->DescribeUnfinished();
+  if (IsFault(error)) return trail->DescribeFault();
   if (!trail->is_within_) return "";
   const OpRecord& op = trail->ops_[(trail->enqueued_ - 1) % OpTrail::kRecords];
   return StrCat("; in ", op.ToString(), LayersOf({&op, 1, op.layer, op.layer}));

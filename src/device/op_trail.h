@@ -14,6 +14,7 @@
 
 #include "device/op_clock.h"
 #include "device/op_record.h"
+#include "device/progress_mark.h"
 
 namespace rose {
 
@@ -21,6 +22,8 @@ struct OpTrailOptions {
   // Waits for every op before the next is enqueued, so that a fault is its op's. Not for streams
   // that are being recorded.
   bool is_sync = false;
+  // Where kernels leave the marks of NewMark; null = they leave none.
+  volatile int32_t* progress = nullptr;
   // "gemm:3": the third gemm has a kernel beside it that writes where it may not. For tests of
   // what happens then. Empty = none.
   std::string fault_at;
@@ -42,9 +45,13 @@ class OpTrail {
   OpTrail(const OpTrail&) = delete;
   OpTrail& operator=(const OpTrail&) = delete;
 
+  void BeginStep();
   // Ops from here on belong to the next layer; to none, before the first and behind the last.
   void BeginLayer() { ++layer_; }
   void LeaveLayers() { layer_ = -1; }
+
+  // What the op that is being enqueued shall leave when it begins.
+  ProgressMark NewMark();
 
   // How many ops were enqueued so far.
   int64_t position() const { return enqueued_; }
@@ -75,13 +82,15 @@ class OpTrail {
   void Add(const OpRecord& op);
   std::vector<OpRecord> Since(int64_t position) const;
   bool IsMarked() const;
-  std::string DescribeUnfinished() const;
+  std::vector<OpRecord> Suspects() const;
+  std::string DescribeFault() const;
 
   const cudaStream_t stream_;
   OpTrailOptions options_;
   int64_t until_fault_ = 0;    // ops named so until the fault; 0 = there will be none
   std::vector<OpRecord> ops_;  // a ring
   int64_t enqueued_ = 0;
+  int64_t step_at_ = 0;  // where the step, or its forward pass, began
   int64_t finished_ = 0;
   bool is_within_ = false;  // an op is being enqueued
   int32_t layer_ = -1;

@@ -35,8 +35,8 @@ TEST(OpTrail, NamesAllOpsThatNobodyHasWaitedFor) {
   AddStep(trail, 8);
   trail.Finished(trail.position() - 4);  // the first gemm went well
   EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress),
-            "\nThe fault is in one of the 4 ops that nobody had waited for yet (ROSE_SYNC_OPS=1 "
-            "waits for each and names the one):"
+            "\nThe fault is in one of these 4 ops (ROSE_SYNC_OPS=1 waits for each and names the "
+            "one):"
             "\n  route [tokens=8], 2 times in layers 0 to 1"
             "\n  gemm [tokens=8, rows=96] of layer 1"
             "\n  logits [tokens=8, vocab=300]");
@@ -68,8 +68,57 @@ TEST(OpTrail, ReplayedOpsAreNamedAsTheyWereRecorded) {
   EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "") << "they were recorded, not enqueued";
   trail.Replayed(recorded);
   const std::string text = DescribeOps(cudaErrorIllegalAddress);
-  EXPECT_NE(text.find("one of the 5 ops"), std::string::npos) << text;
+  EXPECT_NE(text.find("one of these 5 ops"), std::string::npos) << text;
   EXPECT_NE(text.find("gemm [tokens=3, rows=96], 2 times in layers 0 to 1"), std::string::npos);
+}
+
+// A step of two layers in which the first op and each norm leave marks.
+void AddMarkedStep(OpTrail& trail) {
+  trail.BeginStep();
+  const auto add = [&](const char* name, bool has_mark) {
+    const OpScope scope(trail, name, {{"tokens", 2}});
+    if (has_mark) (void)trail.NewMark();
+  };
+  add("upload", false);
+  trail.BeginForward();
+  add("embed", true);
+  for (int layer = 0; layer < 2; ++layer) {
+    trail.BeginLayer();
+    add("gemm", false);
+    add("norm", true);
+  }
+  trail.LeaveLayers();
+  add("logits", false);
+  trail.EndForward();
+}
+
+TEST(OpTrail, MarksNarrowDownWhereTheFaultIs) {
+  volatile int32_t progress = 0;
+  OpTrail trail(nullptr, {.progress = &progress});
+  AddMarkedStep(trail);
+  EXPECT_NE(DescribeOps(cudaErrorIllegalAddress).find("one of these 7 ops"), std::string::npos)
+      << "no mark was left yet";
+  progress = 3;  // the norm of layer 0 is the third op of the forward pass
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress),
+            "\nThe fault is in one of these 3 ops (ROSE_SYNC_OPS=1 waits for each and names the "
+            "one):"
+            "\n  norm [tokens=2], 2 times in layers 0 to 1"
+            "\n  gemm [tokens=2] of layer 1");
+}
+
+// The last mark of a step stands until the next step leaves its first.
+TEST(OpTrail, MarksOfTheStepBefore) {
+  volatile int32_t progress = 0;
+  OpTrail trail(nullptr, {.progress = &progress});
+  AddMarkedStep(trail);
+  trail.Finished(trail.position());
+  AddMarkedStep(trail);
+  progress = 5;
+  const std::string text = DescribeOps(cudaErrorIllegalAddress);
+  EXPECT_NE(text.find("one of these 4 ops"), std::string::npos) << text;
+  for (const char* op : {"upload [", "embed [", "norm [tokens=2] of layer 1", "logits ["}) {
+    EXPECT_NE(text.find(op), std::string::npos) << op << " is not in " << text;
+  }
 }
 
 TEST(OpTrail, ARefusedLaunchNamesTheOpItBelongsTo) {

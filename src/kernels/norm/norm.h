@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "device/progress_mark.h"
 #include "tensor/dtype.h"
 
 namespace rose {
@@ -17,6 +18,7 @@ struct RmsNormParams {
   int64_t tokens = 0;            // may be 0
   int hidden = 0;                // a multiple of 8, at most 8192
   float eps = 0;
+  ProgressMark mark;
 };
 
 // residual += delta; out = residual / sqrt(mean(residual^2) + eps) * weight, row by row: f32

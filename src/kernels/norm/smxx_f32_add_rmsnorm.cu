@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(kThreads)
     if (i < vectors) w[n] = weight[i];
   }
   ptx::DependencyWait();
+  if (blockIdx.x == 0 && threadIdx.x == 0) LeaveMark(p.mark);
   F32Vector x[kVectors];
   float squares = 0;
 #pragma unroll

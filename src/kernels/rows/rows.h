@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/progress_mark.h"
 #include "kernels/weight.h"
 
 namespace rose {
@@ -15,6 +16,7 @@ struct EmbedParams {
   const int32_t* tokens = nullptr;  // [rows], each in [0, vocab)
   float* out = nullptr;             // [rows, hidden]
   int64_t rows = 0;                 // may be 0
+  ProgressMark mark;
 };
 
 // out[i] = table[tokens[i]], exactly.

@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(kThreads)
     smxx_embed_kernel(const __grid_constant__ EmbedParams p) {
   ptx::DependencyLaunch();
   ptx::DependencyWait();
+  if (blockIdx.x == 0 && threadIdx.x == 0) LeaveMark(p.mark);
   const int64_t row = blockIdx.x;
   const int64_t token = p.tokens[row];
   for (int64_t col = threadIdx.x; col < p.table.cols; col += kThreads) {

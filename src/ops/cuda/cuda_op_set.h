@@ -119,6 +119,7 @@ class CudaOps : public OpSet {
 
   const UploadConfig upload_config_;
   Stream stream_;
+  PinnedMemory progress_;  // a word: how far the stream has come
   OpTrail trail_;
   DeviceArena step_;  // what stays valid for the whole step
   std::array<DeviceArena, 2> layers_;

@@ -71,7 +71,10 @@ std::vector<TimedOp> TakeCudaTimes(OpSet& ops) {
 
 CudaOps::CudaOps(const CudaConfig& config)
     : upload_config_(config.upload),
-      trail_(stream_.get(), {.is_sync = config.is_sync, .fault_at = config.fault_at}),
+      progress_(ValueOrThrow(AllocatePinned(sizeof(int32_t), "marks of progress", "free some"))),
+      trail_(stream_.get(), {.is_sync = config.is_sync,
+                             .progress = reinterpret_cast<int32_t*>(progress_.get()),
+                             .fault_at = config.fault_at}),
       step_(stream_.get(), config.is_checked),
       layers_{DeviceArena(stream_.get(), config.is_checked),
               DeviceArena(stream_.get(), config.is_checked)},
@@ -94,7 +97,7 @@ void CudaOps::BeginStep(const Step& step) {
   if (to_host_.size() > 1) to_host_.erase(to_host_.begin(), to_host_.end() - 1);
   to_host_used_ = 0;
   for (AttentionWorkspace& workspace : attention_) workspace.is_planned = false;
-  trail_.LeaveLayers();
+  trail_.BeginStep();
   {
     const OpScope op(trail_, "upload",
                      {{"tokens", std::ssize(step.tokens)}, {"seqs", std::ssize(step.seqs)}});
@@ -120,7 +123,9 @@ Tensor CudaOps::Replayed(const Step& step, const std::function<Tensor()>& ops) {
 
 bool CudaOps::Record(const Step& step, const std::function<Tensor()>& ops) {
   if (!MayRecord(step)) return false;
+  trail_.BeginForward();
   graphs_.Record(std::ssize(step.seqs), ops);
+  trail_.EndForward();
   return true;
 }
 

@@ -22,7 +22,8 @@ Tensor CudaOps::Embed(const Step& step, const Weight& table) {
   LaunchEmbed({.table = ViewOf(table),
                .tokens = inputs_.on_device().tokens,
                .out = out.data<float>(),
-               .rows = tokens},
+               .rows = tokens,
+               .mark = trail_.NewMark()},
               stream_.get());
   return out;
 }
@@ -39,7 +40,8 @@ Tensor CudaOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
                  .out = out.data<Bf16>(),
                  .tokens = tokens.value,
                  .hidden = static_cast<int>(hidden.value),
-                 .eps = eps},
+                 .eps = eps,
+                 .mark = trail_.NewMark()},
                 stream_.get());
   return out;
 }
@@ -57,7 +59,8 @@ Tensor CudaOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& 
                  .out = out.data<Bf16>(),
                  .tokens = tokens.value,
                  .hidden = static_cast<int>(hidden.value),
-                 .eps = eps},
+                 .eps = eps,
+                 .mark = trail_.NewMark()},
                 stream_.get());
   return out;
 }
