@@ -112,7 +112,8 @@ void OpTrail::BeginStep() {
 }
 
 // Counted from the forward pass, so that the marks of a graph fit every step that replays it.
-ProgressMark OpTrail::NewMark() {
+ProgressMark OpTrail::NewMark(int64_t rows) {
+  if (rows == 0) return {};
   OpRecord& op = ops_[(enqueued_ - 1) % kRecords];
   op.mark = static_cast<int32_t>(enqueued_ - step_at_);
   return {options_.progress, op.mark};

@@ -50,8 +50,9 @@ class OpTrail {
   void BeginLayer() { ++layer_; }
   void LeaveLayers() { layer_ = -1; }
 
-  // What the op that is being enqueued shall leave when it begins.
-  ProgressMark NewMark();
+  // What the op that is being enqueued shall leave when it begins; nothing if it has no rows, for
+  // then it has no kernel.
+  ProgressMark NewMark(int64_t rows);
 
   // How many ops were enqueued so far.
   int64_t position() const { return enqueued_; }

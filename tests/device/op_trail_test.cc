@@ -77,7 +77,7 @@ void AddMarkedStep(OpTrail& trail) {
   trail.BeginStep();
   const auto add = [&](const char* name, bool has_mark) {
     const OpScope scope(trail, name, {{"tokens", 2}});
-    if (has_mark) (void)trail.NewMark();
+    if (has_mark) (void)trail.NewMark(2);
   };
   add("upload", false);
   trail.BeginForward();
@@ -104,6 +104,25 @@ TEST(OpTrail, MarksNarrowDownWhereTheFaultIs) {
             "one):"
             "\n  norm [tokens=2], 2 times in layers 0 to 1"
             "\n  gemm [tokens=2] of layer 1");
+}
+
+// A step may want no logits: its last norm has no rows then.
+TEST(OpTrail, WhatHasNoRowsLeavesNoMark) {
+  volatile int32_t progress = 1;
+  OpTrail trail(nullptr, {.progress = &progress});
+  trail.BeginForward();
+  {
+    const OpScope norm(trail, "norm", {{"tokens", 2}});
+    EXPECT_EQ(trail.NewMark(2).value, 1);
+  }
+  {
+    const OpScope norm(trail, "norm", {{"tokens", 0}});
+    EXPECT_EQ(trail.NewMark(0).where, nullptr);
+  }
+  {
+    const OpScope upload(trail, "upload", {});
+  }
+  EXPECT_NE(DescribeOps(cudaErrorIllegalAddress).find("one of these 3 ops"), std::string::npos);
 }
 
 // The last mark of a step stands until the next step leaves its first.

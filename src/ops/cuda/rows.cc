@@ -23,7 +23,7 @@ Tensor CudaOps::Embed(const Step& step, const Weight& table) {
                .tokens = inputs_.on_device().tokens,
                .out = out.data<float>(),
                .rows = tokens,
-               .mark = trail_.NewMark()},
+               .mark = trail_.NewMark(tokens)},
               stream_.get());
   return out;
 }
@@ -41,7 +41,7 @@ Tensor CudaOps::RmsNorm(const Tensor& x, const Weight& weight, float eps) {
                  .tokens = tokens.value,
                  .hidden = static_cast<int>(hidden.value),
                  .eps = eps,
-                 .mark = trail_.NewMark()},
+                 .mark = trail_.NewMark(tokens.value)},
                 stream_.get());
   return out;
 }
@@ -60,7 +60,7 @@ Tensor CudaOps::AddRmsNorm(Tensor& residual, const Tensor& delta, const Weight& 
                  .tokens = tokens.value,
                  .hidden = static_cast<int>(hidden.value),
                  .eps = eps,
-                 .mark = trail_.NewMark()},
+                 .mark = trail_.NewMark(tokens.value)},
                 stream_.get());
   return out;
 }
