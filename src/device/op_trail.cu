@@ -130,7 +130,8 @@ void OpTrail::BeginForward() {
 
 void OpTrail::EndForward() {
   is_forward_ = false;
-  if (timing_ == OpTiming::kSteps) clock_->Mark({}, enqueued_);
+  // Behind the marks of a graph, whose last would be overwritten before its end is known.
+  if (timing_ != OpTiming::kOff) clock_->Mark({}, enqueued_ - 1);
 }
 
 void OpTrail::SetTiming(OpTiming timing) {
@@ -214,8 +215,8 @@ std::string OpTrail::DescribeFault() const {
     line.first_layer = std::min(line.first_layer, op.layer);
     line.last_layer = std::max(line.last_layer, op.layer);
   }
-  std::string text = StrCat("\nThe fault is in one of these ", ops.size(),
-                            " ops (ROSE_SYNC_OPS=1 waits for each and names the one):");
+  std::string text =
+      "\nThe fault is in one of these ops (ROSE_SYNC_OPS=1 waits for each and names the one):";
   for (const Line& line : lines) text += StrCat("\n  ", line.op->ToString(), LayersOf(line));
   return text;
 }

@@ -35,7 +35,7 @@ TEST(OpTrail, NamesAllOpsThatNobodyHasWaitedFor) {
   AddStep(trail, 8);
   trail.Finished(trail.position() - 4);  // the first gemm went well
   EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress),
-            "\nThe fault is in one of these 4 ops (ROSE_SYNC_OPS=1 waits for each and names the "
+            "\nThe fault is in one of these ops (ROSE_SYNC_OPS=1 waits for each and names the "
             "one):"
             "\n  route [tokens=8], 2 times in layers 0 to 1"
             "\n  gemm [tokens=8, rows=96] of layer 1"
@@ -68,7 +68,7 @@ TEST(OpTrail, ReplayedOpsAreNamedAsTheyWereRecorded) {
   EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "") << "they were recorded, not enqueued";
   trail.Replayed(recorded);
   const std::string text = DescribeOps(cudaErrorIllegalAddress);
-  EXPECT_NE(text.find("one of these 5 ops"), std::string::npos) << text;
+  EXPECT_NE(text.find("one of these ops"), std::string::npos) << text;
   EXPECT_NE(text.find("gemm [tokens=3, rows=96], 2 times in layers 0 to 1"), std::string::npos);
 }
 
@@ -96,11 +96,11 @@ TEST(OpTrail, MarksNarrowDownWhereTheFaultIs) {
   volatile int32_t progress = 0;
   OpTrail trail(nullptr, {.progress = &progress});
   AddMarkedStep(trail);
-  EXPECT_NE(DescribeOps(cudaErrorIllegalAddress).find("one of these 7 ops"), std::string::npos)
-      << "no mark was left yet";
+  const std::string all = DescribeOps(cudaErrorIllegalAddress);  // no mark was left yet
+  EXPECT_NE(all.find("gemm [tokens=2], 2 times in layers 0 to 1"), std::string::npos) << all;
   progress = 3;  // the norm of layer 0 is the third op of the forward pass
   EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress),
-            "\nThe fault is in one of these 3 ops (ROSE_SYNC_OPS=1 waits for each and names the "
+            "\nThe fault is in one of these ops (ROSE_SYNC_OPS=1 waits for each and names the "
             "one):"
             "\n  norm [tokens=2], 2 times in layers 0 to 1"
             "\n  gemm [tokens=2] of layer 1");
@@ -122,7 +122,7 @@ TEST(OpTrail, WhatHasNoRowsLeavesNoMark) {
   {
     const OpScope upload(trail, "upload", {});
   }
-  EXPECT_NE(DescribeOps(cudaErrorIllegalAddress).find("one of these 3 ops"), std::string::npos);
+  EXPECT_NE(DescribeOps(cudaErrorIllegalAddress).find("\n  upload []"), std::string::npos);
 }
 
 // The last mark of a step stands until the next step leaves its first.
@@ -134,7 +134,7 @@ TEST(OpTrail, MarksOfTheStepBefore) {
   AddMarkedStep(trail);
   progress = 5;
   const std::string text = DescribeOps(cudaErrorIllegalAddress);
-  EXPECT_NE(text.find("one of these 4 ops"), std::string::npos) << text;
+  EXPECT_EQ(text.find("gemm"), std::string::npos) << text;
   for (const char* op : {"upload [", "embed [", "norm [tokens=2] of layer 1", "logits ["}) {
     EXPECT_NE(text.find(op), std::string::npos) << op << " is not in " << text;
   }

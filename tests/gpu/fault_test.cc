@@ -79,7 +79,7 @@ TEST_F(GpuFault, TheReportNamesTheOpIfEachIsWaitedFor) {
 // The next launches may find the fault already, so that it is open which ops behind it are listed.
 TEST_F(GpuFault, ElseItNamesThoseOfTheStep) {
   EXPECT_EXIT(RunSteps({.fault_at = "route:2"}), testing::ExitedWithCode(1),
-              "cudaErrorIllegalAddress.*\nThe fault is in one of these . ops.*"
+              "cudaErrorIllegalAddress.*\nThe fault is in one of these ops.*"
               "\n  route \\[tokens=7, hidden=192, experts=8, top_k=4\\] of layer 1");
 }
 

@@ -59,7 +59,7 @@ TEST_F(GpuOpTimes, OfEveryOpHoweverTheStepRuns) {
   for (int i = 0; i < loaded_.model->info().layers; ++i) {
     step.insert(step.end(), layer.begin(), layer.end());
   }
-  step.insert(step.end(), {"logits", "-"});
+  step.insert(step.end(), {"logits", "-", "-"});
   std::vector<std::string> all;
   for (int i = 0; i < 5; ++i) all.insert(all.end(), step.begin(), step.end());
   all.pop_back();  // what is behind the last step has no end yet
