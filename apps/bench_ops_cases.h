@@ -62,6 +62,10 @@ class OpInputs {
   // Makes room for the next call's result: of a layer on the device, of a step on a CPU.
   void NextCall(const Step& step = {}) const;
   double bound(bool is_f32) const;
+  // Bytes of so many results, of the op set's activation type.
+  double OutBytes(int64_t elements) const {
+    return static_cast<double>(elements) * (is_on_gpu() ? 2 : 4);
+  }
 
  private:
   BenchWeights& weights_;
@@ -71,6 +75,12 @@ class OpInputs {
   Tensor residual_;
   std::vector<std::vector<float>> floats_;
 };
+
+inline double BytesOf(const Tensor& tensor) {
+  return static_cast<double>(tensor.bytes());
+}
+
+OpChecked CompareRows(const std::vector<float>& actual, const Tensor& expected, double bound);
 
 // All ops that need no cache, at `tokens` rows, in the order of a layer. The head and the draws are
 // there for as many rows as an engine has in a step.
