@@ -32,8 +32,15 @@ Result<std::unique_ptr<BenchWeights>> BenchWeights::Create(const LoadedModel& lo
   weights->dense_ = dense;
   for (const auto& [name, weight] : loaded.weights)
     weights->bytes_ += static_cast<double>(weight.bytes());
-  if (loaded.host_weights != nullptr) return weights;
   const std::vector<TensorSpec>& table = loaded.model->tensors();
+  weights->checkpoint_ = loaded.host_weights.get();
+  if (loaded.checkpoint != nullptr && weights->checkpoint_ == nullptr) {
+    // The op set has fetched them; the reference reads them again.
+    ROSE_ASSIGN_OR_RETURN(weights->read_again_,
+                          LoadWeights(*loaded.checkpoint, table, AvailableCpus(), {}));
+    weights->checkpoint_ = weights->read_again_.get();
+  }
+  if (weights->checkpoint_ != nullptr) return weights;
   ROSE_ASSIGN_OR_RETURN(std::vector<RandomRecipe> recipes,
                         RandomRecipes(table, ToRandomOptions(options.random)));
   for (size_t i = 0; i < table.size(); ++i)
@@ -88,7 +95,7 @@ Result<WeightCopies> BenchWeights::Matrices(const std::string& name) {
 Result<Weight> BenchWeights::Host(const WeightCopies& copies, const std::vector<int32_t>& experts) {
   if (copies.adopted.front().empty()) return Weight();
   const auto recipe = recipes_.find(copies.name);
-  if (recipe == recipes_.end()) return loaded_.host_weights->Get(copies.name);
+  if (recipe == recipes_.end()) return checkpoint_->Get(copies.name);
   if (recipe->second.shape.size() == 3) return MakeExperts(recipe->second, copies.name, experts);
   if (const auto made = host_.find(copies.name); made != host_.end()) return made->second;
   Weight weight;

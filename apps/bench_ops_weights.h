@@ -59,6 +59,8 @@ class BenchWeights {
   const LoadedModel& loaded_;
   const bool is_on_gpu_;
   std::string dense_;
+  const HostWeights* checkpoint_ = nullptr;  // null where the model's weights are made up
+  std::unique_ptr<HostWeights> read_again_;
   double bytes_ = 0;                             // of all weights
   std::map<std::string, RandomRecipe> recipes_;  // of made-up weights
   std::map<std::string, WeightCopies> made_up_;  // what Matrices made
