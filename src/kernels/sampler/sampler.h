@@ -24,6 +24,9 @@ struct DrawParams {
   int64_t vocab = 0;
   const DrawRow* rows = nullptr;  // [draws], device memory as all that follows
   int64_t draws = 0;              // may be 0
+  // Whether any row has a temperature, and besides top_k or top_p; kernels for what no row has are
+  // not launched.
+  bool any_random = true, any_top_k = true, any_top_p = true;
   const LogitEdit* edits = nullptr;
   const uint32_t* masks = nullptr;  // [mask rows, mask_words]: bit i % 32 of word i / 32 is token i
   int64_t mask_words = 0;           // what lies past the last word is excluded

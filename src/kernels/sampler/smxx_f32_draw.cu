@@ -1,107 +1,24 @@
 // Draws a token for each row of logits: the same tokens as engine/sampler.h.
-// Work      three kernels: a row is cut into kParts parts, of which each finds its largest logit,
-// and
-//           then its sum of weights; one CTA a row then draws. top_k and top_p find the last place
-//           that they keep by counting: a pass over the row for bins of equal width, then one for
-//           each digit of the logits in the bin where the place lies, until it is alone.
-// Bound     memory: a row is read once for the largest, once for the weights, and where top_k or
-//           top_p are asked for some five times more, by one CTA. From L2 after the first time.
+// Work      a row is cut into kParts parts, of each of which a CTA finds the largest logit, and
+// then
+//           the sum of weights; one CTA a row then draws. For rows with top_k or top_p, parts first
+//           find the last place that is kept (draw_filter.cuh). Where that cannot be listed, the
+//           one CTA finds it alone (draw_select.cuh).
+// Bound     memory: a row is read once for the largest, once for the weights, and for each of top_k
+//           and top_p some two times more. From L2 after the first time. One row: latency of four
+//           to six kernels.
 // Requires  compiled without contraction (-fmad=false), see base/draw.h.
 #include "base/check.h"
 #include "base/draw.h"
 #include "device/launch.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
+#include "kernels/sampler/draw_common.cuh"
+#include "kernels/sampler/draw_filter.cuh"
+#include "kernels/sampler/draw_select.cuh"
 #include "kernels/sampler/sampler.h"
 
 namespace rose {
 namespace {
-
-constexpr int kParts = 64;         // of a row
-constexpr int kPartThreads = 256;  // of a CTA that works on a part
-constexpr int kPickThreads = 1024;
-constexpr int kBins = 2048;
-constexpr float kLeastScaled = -29.0f;  // below this ExpWeight is 0
-constexpr float kLargestFloat = 3.402823466e38f;
-
-__device__ float Excluded() {
-  return __int_as_float(0xff800000);
-}
-
-__device__ float Sane(float logit) {
-  if (!(logit > Excluded())) return Excluded();
-  return logit > kLargestFloat ? kLargestFloat : logit;
-}
-
-// Larger = more likely: by logit, then by lower id. Both zeros are one number.
-__device__ uint64_t Rank(float logit, int64_t id) {
-  const uint32_t bits = logit == 0 ? 0 : __float_as_uint(logit);
-  const uint32_t key = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-  return uint64_t{key} << 32 | (0xffffffffu - static_cast<uint32_t>(id));
-}
-__device__ int32_t IdOf(uint64_t rank) {
-  return static_cast<int32_t>(0xffffffffu - static_cast<uint32_t>(rank));
-}
-__device__ float LogitOf(uint64_t rank) {
-  const auto key = static_cast<uint32_t>(rank >> 32);
-  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
-}
-
-// What the kernels leave for each other, for each draw.
-struct Parts {
-  uint64_t best[kParts];  // ranks
-  uint64_t sum[kParts];   // of weights
-};
-
-struct Kernels {
-  DrawParams p;
-  Parts* parts;
-};
-
-// The logits of a draw, as they count for it.
-struct Logits {
-  __device__ Logits(const DrawParams& p, const DrawRow& row)
-      : values(row.edited_row >= 0 ? p.edited + row.edited_row * p.vocab
-                                   : p.logits + row.logits_row * p.vocab) {}
-  __device__ float operator[](int64_t id) const { return Sane(values[id]); }
-  const float* values;
-};
-
-// 0 for what min_p excludes.
-__device__ uint64_t WeightOf(float logit, float largest, const DrawRow& row) {
-  const float scaled = (logit - largest) * row.rule.inverse_temperature;
-  return scaled >= row.rule.min_p_bound ? ExpWeight(scaled) : 0;
-}
-
-__device__ int64_t PartSize(int64_t vocab) {
-  return (vocab + kParts - 1) / kParts;
-}
-
-__device__ bool IsFiltered(const DrawParams& p, const DrawRow& row) {
-  return row.rule.top_p < 1 || (row.rule.top_k > 0 && row.rule.top_k < p.vocab);
-}
-
-__device__ uint64_t WarpMax(uint64_t x) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const uint64_t other = __shfl_xor_sync(~0u, x, offset);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-
-__device__ uint64_t WarpSum(uint64_t x) {
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
-  return x;
-}
-
-// In every thread; kThreads / 32 <= 32 warps.
-template <int kThreads, typename Reduce>
-__device__ uint64_t BlockReduce(uint64_t x, Reduce reduce) {
-  __shared__ uint64_t partial[kThreads / 32];
-  x = reduce(x);
-  __syncthreads();  // the values of an earlier call have been read
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
-  __syncthreads();  // all warps' values are in `partial`
-  return reduce(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);
-}
 
 __device__ bool IsMasked(const DrawParams& p, const DrawRow& row, int64_t id) {
   if (row.mask_row < 0) return false;
@@ -126,8 +43,10 @@ __device__ float Edited(float logit, const LogitEdit& edit, const DrawRow& row) 
 // Copies the logits of a part of an edited row, and edits the copy.
 __global__ void __launch_bounds__(kPartThreads)
     smxx_f32_draw_edit_kernel(const __grid_constant__ Kernels k) {
+  ptx::DependencyLaunch();
   const DrawParams& p = k.p;
   const DrawRow row = p.rows[blockIdx.y];
+  ptx::DependencyWait();
   if (row.edited_row < 0) return;
   const int64_t begin = blockIdx.x * PartSize(p.vocab);
   const int64_t end = min(p.vocab, begin + PartSize(p.vocab));
@@ -144,9 +63,27 @@ __global__ void __launch_bounds__(kPartThreads)
   }
 }
 
+__device__ bool IsRandom(const DrawRow& row) {
+  return row.rule.inverse_temperature != 0;
+}
+
 __global__ void __launch_bounds__(kPartThreads)
     smxx_f32_draw_best_kernel(const __grid_constant__ Kernels k) {
+  ptx::DependencyLaunch();
   const DrawRow row = k.p.rows[blockIdx.y];
+  ptx::DependencyWait();
+  DrawWork& work = k.work[blockIdx.y];
+  if (IsRandom(row) && IsFiltered(k.p, row)) {
+    constexpr int kOwn = kBins / kParts;
+    for (int i = threadIdx.x; i < kOwn; i += kPartThreads) {
+      work.count[blockIdx.x * kOwn + i] = 0;
+      work.weight[blockIdx.x * kOwn + i] = 0;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+      work.k.bin = work.p.bin = -1;
+      work.k.listed = work.p.listed = 0;
+    }
+  }
   const Logits logits(k.p, row);
   const int64_t begin = blockIdx.x * PartSize(k.p.vocab);
   const int64_t end = min(k.p.vocab, begin + PartSize(k.p.vocab));
@@ -156,30 +93,50 @@ __global__ void __launch_bounds__(kPartThreads)
     best = rank > best ? rank : best;
   }
   best = BlockReduce<kPartThreads>(best, WarpMax);
-  if (threadIdx.x == 0) k.parts[blockIdx.y].best[blockIdx.x] = best;
+  if (threadIdx.x == 0) work.best[blockIdx.x] = best;
 }
 
-// The best of all parts, in every thread of a warp.
-__device__ uint64_t BestOf(const Parts& parts) {
-  uint64_t best = 0;
-  for (int i = threadIdx.x % 32; i < kParts; i += 32) best = max(best, parts.best[i]);
-  return WarpMax(best);
+// The kernels of top_k and top_p.
+enum class Filter { kCount, kTopK, kTopP };
+
+template <Filter kFilter>
+__global__ void __launch_bounds__(kPartThreads)
+    smxx_f32_draw_filter_kernel(const __grid_constant__ Kernels k) {
+  ptx::DependencyLaunch();
+  const DrawRow row = k.p.rows[blockIdx.y];
+  ptx::DependencyWait();
+  DrawWork& work = k.work[blockIdx.y];
+  if (!IsRandom(row) || !IsFiltered(k.p, row)) return;
+  if constexpr (kFilter == Filter::kCount) {
+    CountPart(k, work, row);
+  } else if constexpr (kFilter == Filter::kTopK) {
+    if (UsesTopK(k.p, row)) ListTopK(k, work, row);
+  } else {
+    if (row.rule.top_p < 1) ListTopP(k, work, row);
+  }
 }
 
 __global__ void __launch_bounds__(kPartThreads)
     smxx_f32_draw_sum_kernel(const __grid_constant__ Kernels k) {
+  ptx::DependencyLaunch();
   const DrawRow row = k.p.rows[blockIdx.y];
-  if (row.rule.inverse_temperature == 0 || IsFiltered(k.p, row)) return;
+  ptx::DependencyWait();
+  if (!IsRandom(row)) return;
+  DrawWork& work = k.work[blockIdx.y];
+  const uint64_t last = IsFiltered(k.p, row) ? LastListed(work, row) : 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) work.last = last;
+  if (last == kUnknown) return;
   const Logits logits(k.p, row);
-  const float largest = LogitOf(BestOf(k.parts[blockIdx.y]));
+  const float largest = LogitOf(BestOf(work));
   const int64_t begin = blockIdx.x * PartSize(k.p.vocab);
   const int64_t end = min(k.p.vocab, begin + PartSize(k.p.vocab));
   uint64_t sum = 0;
   for (int64_t id = begin + threadIdx.x; id < end; id += kPartThreads) {
-    sum += WeightOf(logits[id], largest, row);
+    const float logit = logits[id];
+    if (Rank(logit, id) >= last) sum += WeightOf(logit, largest, row);
   }
   sum = BlockReduce<kPartThreads>(sum, WarpSum);
-  if (threadIdx.x == 0) k.parts[blockIdx.y].sum[blockIdx.x] = sum;
+  if (threadIdx.x == 0) work.sum[blockIdx.x] = sum;
 }
 
 // One warp: the lowest id in [begin, end) at which the sum of weights of ranks >= last, added to
@@ -205,189 +162,82 @@ __device__ int32_t Walk(const Logits& logits, int64_t begin, int64_t end, float 
   return -1;
 }
 
-// Finds the last rank that a filter keeps, by histograms over the whole row.
-struct Selection {
-  uint32_t count[kBins];
-  uint64_t weight[kBins];
-  // The bin where the last rank lies, and what lies before it.
-  int bin;
-  uint32_t count_before;
-  uint64_t weight_before;
+// Where a draw lies, and among which ranks it is.
+struct Range {
+  int64_t begin, end;  // ids
+  uint64_t before;     // the sum of weights ahead of them
+  uint64_t last, target;
 };
 
-// Bins of equal width of the scaled logit, 0 the most likely. Monotone: of two logits the larger is
-// in no later bin.
-__device__ int BinOf(float logit, float largest, const DrawRow& row) {
-  const float scaled = (logit - largest) * row.rule.inverse_temperature;
-  const int bin = static_cast<int>(scaled * (static_cast<float>(kBins) / kLeastScaled));
-  return bin < kBins - 1 ? bin : kBins - 1;
-}
-
-// Where the last kept one lies: the first bin (in their order) by whose end `wanted_count` have
-// been seen, or where that is 0 a weight of `wanted_weight`.
-__device__ void FindBin(Selection& s, int bins, uint32_t wanted_count, double wanted_weight) {
-  for (int bin = 0; bin < bins; ++bin) {
-    if (s.count[bin] == 0) continue;
-    s.bin = bin;  // where rounding lets none reach it, the last one with anything in it
-    const uint32_t count = s.count_before + s.count[bin];
-    const uint64_t weight = s.weight_before + s.weight[bin];
-    if (wanted_count > 0 ? count >= wanted_count : static_cast<double>(weight) >= wanted_weight)
-      return;
-    s.count_before = count;
-    s.weight_before = weight;
-  }
-}
-
-// What SelectLast looks into: ranks >= last with a weight, of the bin `width_bin` (-1 = of all),
-// whose first digits are `prefix`: those above `shift` bits (64 = no digit).
-struct Members {
-  const Logits& logits;
-  const DrawRow& row;
-  float largest;
-  uint64_t last;
-  int width_bin = -1;
-  uint64_t prefix = 0;
-  int shift = 64;
-
-  // The weight of a member, 0 for others.
-  __device__ uint64_t Weight(float logit, uint64_t rank) const {
-    if (rank < last || (shift < 64 && rank >> shift != prefix)) return 0;
-    if (width_bin >= 0 && BinOf(logit, largest, row) != width_bin) return 0;
-    return WeightOf(logit, largest, row);
-  }
-};
-
-// The least rank of all members. All threads of the CTA.
-__device__ uint64_t LeastOf(const Members& members, int64_t vocab) {
-  uint64_t most = 0;  // of the complements
-  for (int64_t id = threadIdx.x; id < vocab; id += kPickThreads) {
-    const float logit = members.logits[id];
-    const uint64_t rank = Rank(logit, id);
-    if (members.Weight(logit, rank) != 0) most = max(most, ~rank);
-  }
-  return ~BlockReduce<kPickThreads>(most, WarpMax);
-}
-
-// The lowest rank kept of the members: the wanted_count-th, or, where wanted_count is 0, the first
-// by which the weights reach wanted_weight. All threads of the CTA.
-__device__ uint64_t SelectLast(Selection& s, Members members, int64_t vocab, uint32_t wanted_count,
-                               double wanted_weight) {
-  for (int digit = -1; digit < 8; ++digit) {  // -1: the bins of equal width
-    const int bins = digit < 0 ? kBins : 256;
-    for (int i = threadIdx.x; i < bins; i += kPickThreads) s.count[i] = 0, s.weight[i] = 0;
-    if (digit < 0 && threadIdx.x == 0) s.count_before = 0, s.weight_before = 0;
-    __syncthreads();  // the histogram is empty
-    for (int64_t id = threadIdx.x; id < vocab; id += kPickThreads) {
-      const float logit = members.logits[id];
-      const uint64_t rank = Rank(logit, id);
-      const uint64_t weight = members.Weight(logit, rank);
-      if (weight == 0) continue;
-      const int bin = digit < 0 ? BinOf(logit, members.largest, members.row)
-                                : 255 - static_cast<int>(rank >> (members.shift - 8) & 255);
-      atomicAdd(&s.count[bin], 1u);
-      atomicAdd(reinterpret_cast<unsigned long long*>(&s.weight[bin]), weight);
-    }
-    __syncthreads();  // the histogram is full
-    if (threadIdx.x == 0) FindBin(s, bins, wanted_count, wanted_weight);
-    __syncthreads();  // the bin is found
-    if (digit < 0) {
-      members.width_bin = s.bin;
-    } else {
-      members.prefix = members.prefix << 8 | static_cast<uint64_t>(255 - s.bin);
-      members.shift -= 8;
-    }
-    const uint32_t count = s.count[s.bin];
-    const bool is_whole = wanted_count > 0 && s.count_before + count == wanted_count;
-    __syncthreads();  // everyone has read the histogram
-    if (count == 1 || is_whole) break;
-  }
-  return LeastOf(members, vocab);
-}
-
-// The last rank that top_k and top_p keep.
-__device__ uint64_t LastKept(const DrawParams& p, const DrawRow& row, const Logits& logits,
-                             float largest) {
-  __shared__ Selection selection;
-  uint64_t last = 0;
-  uint32_t kept = 0;
-  for (int64_t id = threadIdx.x; id < p.vocab; id += kPickThreads) {
-    kept += WeightOf(logits[id], largest, row) != 0;
-  }
-  kept = static_cast<uint32_t>(BlockReduce<kPickThreads>(kept, WarpSum));
-  if (row.rule.top_k > 0 && static_cast<uint32_t>(row.rule.top_k) < kept) {
-    last = SelectLast(selection, {logits, row, largest, last}, p.vocab,
-                      static_cast<uint32_t>(row.rule.top_k), 0);
-  }
-  if (row.rule.top_p < 1) {
-    uint64_t total = 0;
-    for (int64_t id = threadIdx.x; id < p.vocab; id += kPickThreads) {
-      const float logit = logits[id];
-      if (Rank(logit, id) >= last) total += WeightOf(logit, largest, row);
-    }
-    total = BlockReduce<kPickThreads>(total, WarpSum);
-    last = SelectLast(selection, {logits, row, largest, last}, p.vocab, 0,
-                      row.rule.top_p * static_cast<double>(total));
-  }
-  return last;
-}
-
-// The draw among ranks >= LastKept: a warp for each stretch of ids, then the one where it lies.
-__device__ int32_t PickFromFew(const DrawParams& p, const DrawRow& row, const Logits& logits,
-                               float largest) {
+// The draw: a warp for each stretch of the ids, then the one where it lies. All threads of the CTA;
+// the first warp gets the token.
+__device__ int32_t PickIn(const Logits& logits, float largest, const DrawRow& row,
+                          const Range& range) {
   constexpr int kWarps = kPickThreads / 32;
   __shared__ uint64_t sums[kWarps];
-  const uint64_t last = LastKept(p, row, logits, largest);
   const int warp = threadIdx.x / 32;
-  const int64_t stretch = (p.vocab + kWarps - 1) / kWarps;
+  const int64_t stretch = (range.end - range.begin + kWarps - 1) / kWarps;
+  const auto stretch_begin = [&](int w) { return min(range.end, range.begin + w * stretch); };
   uint64_t sum = 0;
-  for (int64_t i = threadIdx.x % 32; i < stretch && warp * stretch + i < p.vocab; i += 32) {
-    const int64_t id = warp * stretch + i;
+  for (int64_t id = stretch_begin(warp) + threadIdx.x % 32; id < stretch_begin(warp + 1);
+       id += 32) {
     const float logit = logits[id];
-    if (Rank(logit, id) >= last) sum += WeightOf(logit, largest, row);
+    if (Rank(logit, id) >= range.last) sum += WeightOf(logit, largest, row);
   }
   sum = WarpSum(sum);
   if (threadIdx.x % 32 == 0) sums[warp] = sum;
   __syncthreads();  // all warps' sums are there
   if (warp != 0) return 0;
-  uint64_t total = 0;
-  for (int i = 0; i < kWarps; ++i) total += sums[i];
-  const uint64_t target = DrawTarget(row.rule.word, total);
-  uint64_t before = 0;
+  uint64_t before = range.before;
   int at = 0;
-  while (at < kWarps - 1 && before + sums[at] <= target) before += sums[at++];
-  return Walk(logits, at * stretch, min(p.vocab, (at + 1) * stretch), largest, row, last, before,
-              target);
+  while (at < kWarps - 1 && before + sums[at] <= range.target) before += sums[at++];
+  return Walk(logits, stretch_begin(at), stretch_begin(at + 1), largest, row, range.last, before,
+              range.target);
 }
 
-// The draw among all: one warp.
-__device__ int32_t PickFromAll(const DrawParams& p, const DrawRow& row, const Logits& logits,
-                               float largest, const Parts& parts) {
+// The part where the draw lies.
+__device__ Range PartOf(const DrawParams& p, const DrawRow& row, const DrawWork& work) {
   uint64_t total = 0;
-  for (int i = threadIdx.x; i < kParts; i += 32) total += parts.sum[i];
-  total = WarpSum(total);
-  const uint64_t target = DrawTarget(row.rule.word, total);
-  uint64_t before = 0;
+  for (int i = 0; i < kParts; ++i) total += work.sum[i];
+  Range range{.before = 0, .last = work.last, .target = DrawTarget(row.rule.word, total)};
   int at = 0;
-  while (at < kParts - 1 && before + parts.sum[at] <= target) before += parts.sum[at++];
-  const int64_t begin = at * PartSize(p.vocab);
-  return Walk(logits, begin, min(p.vocab, begin + PartSize(p.vocab)), largest, row, /*last=*/0,
-              before, target);
+  while (at < kParts - 1 && range.before + work.sum[at] <= range.target) {
+    range.before += work.sum[at++];
+  }
+  range.begin = at * PartSize(p.vocab);
+  range.end = min(p.vocab, range.begin + PartSize(p.vocab));
+  return range;
+}
+
+// All of the row, of which this CTA finds out what is kept.
+__device__ Range WholeRow(const DrawParams& p, const DrawRow& row, const Logits& logits,
+                          float largest) {
+  const uint64_t last = LastKept(p, row, logits, largest);
+  uint64_t total = 0;
+  for (int64_t id = threadIdx.x; id < p.vocab; id += kPickThreads) {
+    const float logit = logits[id];
+    if (Rank(logit, id) >= last) total += WeightOf(logit, largest, row);
+  }
+  total = BlockReduce<kPickThreads>(total, WarpSum);
+  return {0, p.vocab, 0, last, DrawTarget(row.rule.word, total)};
 }
 
 __global__ void __launch_bounds__(kPickThreads)
     smxx_f32_draw_pick_kernel(const __grid_constant__ Kernels k) {
+  ptx::DependencyLaunch();
   const DrawRow row = k.p.rows[blockIdx.x];
-  const Parts& parts = k.parts[blockIdx.x];
-  const uint64_t best = BestOf(parts);
+  ptx::DependencyWait();
+  const DrawWork& work = k.work[blockIdx.x];
+  const uint64_t best = BestOf(work);
   const float largest = LogitOf(best);
   const Logits logits(k.p, row);
   int32_t id = IdOf(best);
   if (largest == Excluded()) {
     id = -1;
-  } else if (row.rule.inverse_temperature != 0 && IsFiltered(k.p, row)) {
-    id = PickFromFew(k.p, row, logits, largest);
-  } else if (row.rule.inverse_temperature != 0 && threadIdx.x < 32) {
-    id = PickFromAll(k.p, row, logits, largest, parts);
+  } else if (IsRandom(row)) {
+    const Range range =
+        work.last == kUnknown ? WholeRow(k.p, row, logits, largest) : PartOf(k.p, row, work);
+    id = PickIn(logits, largest, row, range);
   }
   if (threadIdx.x == 0) k.p.tokens[blockIdx.x] = id;
 }
@@ -395,23 +245,33 @@ __global__ void __launch_bounds__(kPickThreads)
 }  // namespace
 
 int64_t DrawWorkspaceBytes(int64_t draws) {
-  return draws * static_cast<int64_t>(sizeof(Parts));
+  return draws * static_cast<int64_t>(sizeof(DrawWork));
 }
 
 void LaunchDraw(const DrawParams& params, cudaStream_t stream) {
   ROSE_CHECK(params.draws >= 0 && params.draws <= 65'535, "draws=", params.draws);
   ROSE_CHECK(params.vocab > 0 && params.vocab <= 0x7fffffff, "vocab=", params.vocab);
   if (params.draws == 0) return;
-  const Kernels kernels{params, static_cast<Parts*>(params.workspace)};
+  const Kernels kernels{params, static_cast<DrawWork*>(params.workspace)};
   const auto draws = static_cast<unsigned>(params.draws);
-  const LaunchShape each_part{.grid = dim3(kParts, draws), .block = dim3(kPartThreads)};
+  const auto launch = [&](std::string_view name, auto kernel, dim3 grid, int threads) {
+    Launch(name, kernel,
+           {.grid = grid, .block = dim3(static_cast<unsigned>(threads)), .dependent = true}, stream,
+           kernels);
+  };
+  const dim3 parts(kParts, draws);
   if (params.edited != nullptr) {
-    Launch("smxx_f32_draw_edit", smxx_f32_draw_edit_kernel, each_part, stream, kernels);
+    launch("smxx_f32_draw_edit", smxx_f32_draw_edit_kernel, parts, kPartThreads);
   }
-  Launch("smxx_f32_draw_best", smxx_f32_draw_best_kernel, each_part, stream, kernels);
-  Launch("smxx_f32_draw_sum", smxx_f32_draw_sum_kernel, each_part, stream, kernels);
-  Launch("smxx_f32_draw_pick", smxx_f32_draw_pick_kernel,
-         {.grid = dim3(draws), .block = dim3(kPickThreads)}, stream, kernels);
+  launch("smxx_f32_draw_best", smxx_f32_draw_best_kernel, parts, kPartThreads);
+  const auto filter = [&](auto kernel) {
+    launch("smxx_f32_draw_filter", kernel, parts, kPartThreads);
+  };
+  if (params.any_top_k || params.any_top_p) filter(smxx_f32_draw_filter_kernel<Filter::kCount>);
+  if (params.any_top_k) filter(smxx_f32_draw_filter_kernel<Filter::kTopK>);
+  if (params.any_top_p) filter(smxx_f32_draw_filter_kernel<Filter::kTopP>);
+  if (params.any_random) launch("smxx_f32_draw_sum", smxx_f32_draw_sum_kernel, parts, kPartThreads);
+  launch("smxx_f32_draw_pick", smxx_f32_draw_pick_kernel, dim3(draws), kPickThreads);
 }
 
 }  // namespace rose

@@ -83,6 +83,7 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
   auto* edits_out = reinterpret_cast<LogitEdit*>(slot.inputs.get() + edits_at);
   auto* masks_out = reinterpret_cast<uint32_t*>(slot.inputs.get() + masks_at);
   int32_t edit = 0, mask_row = 0, edited_row = 0;
+  bool any_random = false, any_top_k = false, any_top_p = false;
   for (int64_t i = 0; i < count; ++i) {
     const DrawSpec& draw = draws[i];
     DrawRow row{.rule = draw.rule, .logits_row = static_cast<int32_t>(draw.row)};
@@ -97,6 +98,10 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
     }
     if (row.mask_row >= 0 || row.edits > 0) row.edited_row = edited_row++;
     rows_out[i] = row;
+    const bool is_random = draw.rule.inverse_temperature != 0;
+    any_random |= is_random;
+    any_top_k |= is_random && draw.rule.top_k > 0;
+    any_top_p |= is_random && draw.rule.top_p < 1;
   }
   Grow(workspace_, workspace_bytes_, DrawWorkspaceBytes(count));
   Grow(edited_, edited_bytes_, edited * vocab * static_cast<int64_t>(sizeof(float)));
@@ -108,6 +113,9 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
               .vocab = vocab,
               .rows = reinterpret_cast<const DrawRow*>(slot.on_device.get()),
               .draws = count,
+              .any_random = any_random,
+              .any_top_k = any_top_k,
+              .any_top_p = any_top_p,
               .edits = reinterpret_cast<const LogitEdit*>(slot.on_device.get() + edits_at),
               .masks = reinterpret_cast<const uint32_t*>(slot.on_device.get() + masks_at),
               .mask_words = mask_words,
