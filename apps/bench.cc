@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "allocation_count.h"
 #include "base/json.h"
 #include "bench_plain_run.h"
 #include "commands.h"
@@ -28,6 +29,7 @@ struct DecodeOptions {
   int64_t tokens = 256;  // that every user gets
   int64_t runs = 5;
   std::optional<bool> pipeline;
+  SamplingParams sampling{.temperature = 0};
 };
 
 // What one run of all users took.
@@ -38,6 +40,7 @@ struct DecodeRun {
   std::vector<double> steps_s;             // between the tokens of the first user, while all decode
   std::vector<double> first_s;             // from the first request to each user's first token
   std::vector<std::vector<int32_t>> said;  // by the first users
+  double allocations = 0;                  // of the engine's thread, a step of steps_s
 };
 
 constexpr int64_t kCheckedUsers = 4;  // whose tokens are compared with those of the model alone
@@ -45,7 +48,12 @@ constexpr int64_t kCheckedUsers = 4;  // whose tokens are compared with those of
 // Collects the events of all users; called on the engine's thread.
 class Meter {
  public:
-  explicit Meter(int64_t users) : got_(users, 0), said_(std::min(users, kCheckedUsers)) {}
+  // Takes all its memory now, so that the engine's allocations can be told from its own.
+  Meter(int64_t users, int64_t tokens) : got_(users, 0), said_(std::min(users, kCheckedUsers)) {
+    steps_s_.reserve(tokens);
+    first_s_.reserve(users);
+    for (std::vector<int32_t>& said : said_) said.reserve(tokens);
+  }
 
   // Before the first request.
   void Begin() { begin_ = Clock::now(); }
@@ -61,9 +69,15 @@ class Meter {
     } else if (started_ == std::ssize(got_) && finished_ == 0) {
       tokens_ += std::ssize(event.tokens);
       last_ = now;
-      if (user == 0 && got_[0] > 0) steps_s_.push_back(Seconds(first_user_, now));
+      if (user == 0 && got_[0] > 0) {
+        steps_s_.push_back(Seconds(first_user_, now));
+        allocations_ += AllocationsOfThread() - allocated_;
+      }
     }
-    if (user == 0) first_user_ = now;
+    if (user == 0) {
+      first_user_ = now;
+      allocated_ = AllocationsOfThread();
+    }
     if (user < kCheckedUsers) {
       for (const SampledToken& token : event.tokens) said_[user].push_back(token.id);
     }
@@ -90,7 +104,9 @@ class Meter {
                      decode_s * 1000 * users / static_cast<double>(tokens_),
                      steps_s_,
                      first_s_,
-                     said_};
+                     said_,
+                     static_cast<double>(allocations_) /
+                         static_cast<double>(std::max<int64_t>(1, std::ssize(steps_s_)))};
   }
 
  private:
@@ -107,6 +123,7 @@ class Meter {
   Clock::time_point begin_, all_started_, last_, first_user_;
   std::vector<double> steps_s_, first_s_;
   std::vector<std::vector<int32_t>> said_;
+  int64_t allocations_ = 0, allocated_ = 0;  // in steps_s_; of the engine's thread so far
   std::string error_;
 };
 
@@ -130,14 +147,15 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
       const std::vector<int64_t> pages,
       PlanKvPages(*loaded.model, *loaded.ops, config, std::numeric_limits<int64_t>::max()));
   ROSE_ASSIGN_OR_RETURN(auto executor, CreateExecutor(*loaded.model, *loaded.ops, pages));
-  Meter meter(users);  // outlives the engine, which calls it
+  Meter meter(users, options.tokens);  // outlives the engine, which calls it
   const auto engine = CreateEngine(config, std::move(executor), CreatePlainDecoder());
   meter.Begin();
   for (int64_t user = 0; user < users; ++user) {
     Request request;
     request.prompt = PromptOf(user, options.prompt, loaded.model->info().vocab);
     request.max_tokens = options.tokens;
-    request.sampling.temperature = 0;
+    request.sampling = options.sampling;
+    request.sampling.seed = static_cast<uint64_t>(user);
     request.on_event = [&meter, user](const TokenEvent& event) { meter.Take(user, event); };
     ROSE_ASSIGN_OR_RETURN(const RequestId id, engine->Submit(std::move(request)));
     (void)id;
@@ -165,25 +183,31 @@ void PrintDecode(const LoadedModel& loaded, const DecodeOptions& options, int64_
       "\"tokens_per_s\": %.1f, \"ms_per_step\": %.3f, \"prompt_tokens_per_s\": %.1f, "
       "\"first_token_ms\": %.3f, \"first_token_ms_p90\": %.3f, "
       "\"median_tokens_per_s\": %.1f, \"runs\": %zu, \"steps\": %lld, \"step_ms\": %.4f, "
-      "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f%s%s, "
+      "\"step_ms_p10\": %.4f, \"step_ms_p90\": %.4f, \"allocations_a_step\": %.1f%s%s, "
       "\"checked\": {\"users\": %zu, \"tokens\": %lld}}\n",
       MachineJson(loaded, options.model).c_str(), static_cast<long long>(users),
       static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
       runs.front().tokens_per_s, runs.front().ms_per_step, prompt_best, first.p50, first.p90,
       runs[runs.size() / 2].tokens_per_s, runs.size(), static_cast<long long>(step.count), step.p50,
-      step.p10, step.p90, WorkJson(loaded, {work}, step.p50 / 1000).c_str(),
-      ClocksJson(loaded).c_str(), runs.front().said.size(), static_cast<long long>(options.tokens));
+      step.p10, step.p90, runs.front().allocations,
+      WorkJson(loaded, {work}, step.p50 / 1000).c_str(), ClocksJson(loaded).c_str(),
+      options.sampling.temperature > 0 ? 0 : runs.front().said.size(),
+      static_cast<long long>(options.tokens));
   std::fflush(stdout);
 }
 
-// Every run must say what the model alone says.
+// Every run must say what the model alone says, or, where it is not the most likely, what the first
+// run does.
 Status CheckDecode(const LoadedModel& loaded, const DecodeOptions& options,
                    const std::vector<DecodeRun>& runs) {
   const int64_t users = std::ssize(runs.front().said);
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t u = 0; u < users; ++u)
     prompts.push_back(PromptOf(u, options.prompt, loaded.model->info().vocab));
-  ROSE_ASSIGN_OR_RETURN(const auto expected, MostLikelyTokens(loaded, prompts, options.tokens));
+  std::vector<std::vector<int32_t>> expected = runs.front().said;
+  if (options.sampling.temperature == 0) {
+    ROSE_ASSIGN_OR_RETURN(expected, MostLikelyTokens(loaded, prompts, options.tokens));
+  }
   for (const DecodeRun& run : runs) {
     for (int64_t u = 0; u < users; ++u) {
       const auto [said, wanted] = std::ranges::mismatch(run.said[u], expected[u]);
@@ -228,6 +252,15 @@ void AddDecode(CLI::App& bench, int& exit_code) {
       ->capture_default_str();
   command->add_option("--runs", options->runs, "Runs; the best is reported, and the median")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--temperature", options->sampling.temperature, "Of all draws; 0 is greedy")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+  command->add_option("--top-p", options->sampling.top_p, "Of all draws")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--top-k", options->sampling.top_k, "Of all draws; 0 is all")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   command->add_flag("--pipeline,!--no-pipeline", options->pipeline,
                     "Plan each step while the one before runs [on a GPU]");

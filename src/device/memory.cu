@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "device/cuda_check.h"
@@ -18,9 +19,17 @@ Status NoPinned(int64_t bytes, std::string_view what, std::string_view advice) {
                      " GB asked; ", advice);
 }
 
+// Memory that a step takes is a fault that no result shows; only a count of the process can.
+std::atomic<int64_t> allocations = 0;
+
 }  // namespace
 
+int64_t DeviceAllocations() {
+  return allocations;
+}
+
 Result<DeviceMemory> AllocateDevice(int64_t bytes, std::string_view what, std::string_view advice) {
+  ++allocations;
   void* data = nullptr;
   const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(std::max<int64_t>(1, bytes)));
   if (error == cudaErrorMemoryAllocation) {
@@ -35,6 +44,7 @@ Result<DeviceMemory> AllocateDevice(int64_t bytes, std::string_view what, std::s
 }
 
 Result<PinnedMemory> AllocatePinned(int64_t bytes, std::string_view what, std::string_view advice) {
+  ++allocations;
   void* data = nullptr;
   const size_t size = static_cast<size_t>(std::max<int64_t>(1, bytes));
   const cudaError_t error = cudaHostAlloc(&data, size, cudaHostAllocDefault);

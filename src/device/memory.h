@@ -42,6 +42,10 @@ Result<PinnedMemory> AllocatePinned(int64_t bytes, std::string_view what, std::s
 Result<LargePinnedMemory> AllocateLargePinned(int64_t bytes, std::string_view what,
                                               std::string_view advice);
 
+// How often this process has called the first two so far: a step that grows nothing leaves it as
+// it is.
+int64_t DeviceAllocations();
+
 // The memory, or OutOfMemory is thrown: for what a step needs.
 template <typename Memory>
 Memory ValueOrThrow(Result<Memory> memory) {

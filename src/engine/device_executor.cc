@@ -54,7 +54,11 @@ class DeviceExecutor : public Executor {
     Flight* before = submitted_ > waited_ ? &FlightOf(submitted_ - 1) : nullptr;
     if (before != nullptr && (NeedsLogits(*before->plan) || AnyWaits(plan))) Finish(*before);
     Flight& flight = FlightOf(submitted_++);
-    flight = {.plan = &plan};
+    flight.plan = &plan;
+    flight.first_draw.clear();
+    flight.is_finished = false;
+    flight.result.seqs.clear();
+    flight.result.seqs.reserve(plan.seqs.size());
     if (before != nullptr && before->is_finished) FeedFromHost(*before, plan);
     inputs_.Fill(plan);
     if (before != nullptr && !before->is_finished) FeedOnDevice(*before, plan);

@@ -5,9 +5,22 @@
 #include <vector>
 
 #include "base/out_of_memory.h"
+#include "ops/draw_queue.h"
 
 namespace rose {
 namespace {
+
+// Draws from every row, with all that a draw may need memory for but edits.
+void DrawAll(OpSet& ops, const Tensor& logits) {
+  if (ops.draws() == nullptr) return;
+  std::vector<DrawSpec> specs(logits.dim(0));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    specs[i].row = static_cast<int64_t>(i);
+    specs[i].rule = {.inverse_temperature = 1, .top_k = 1, .top_p = 0.5};
+  }
+  ops.draws()->Draw(logits, specs);
+  (void)ops.draws()->Wait();
+}
 
 // A step of equal sequences that end at `end`, with made-up tokens; all positions lie in page 0.
 class MadeUpStep {
@@ -40,7 +53,9 @@ class MadeUpStep {
 void RunStep(const Model& model, OpSet& ops, KvCache& kv, const MadeUpStep& made_up) {
   const Step step = made_up.step();
   ops.BeginStep(step);
-  (void)ops.ToHost(model.Forward(ops, kv, step));
+  const Tensor result = model.Forward(ops, kv, step);
+  DrawAll(ops, result);
+  (void)ops.ToHost(result);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ class CudaOps : public OpSet {
   StepUpload inputs_;
   CudaDraws draws_;
   StepGraphs graphs_;
-  std::vector<const void*> recorded_at_;  // addresses that the graphs hold
+  std::array<const void*, kMaxKvGroups + 2> recorded_at_{};  // addresses that the graphs hold
   std::vector<DeviceMemory> weights_;
   std::unique_ptr<WeightUpload> upload_;  // null: none is under way
   std::deque<UploadedRope> ropes_;
