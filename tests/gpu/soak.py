@@ -9,8 +9,9 @@ drawn, streamed or not, with prefixes that many share; some clients close the co
 At every mark, one JSON line: requests, leavers, memory of the device (nvidia-smi), memory and descriptors of the
 process. Exits 1 if a request got no whole answer, if the server ends or still computes once all are gone, if the
 memory of the device grew by more than 2 MiB or that of the process by more than 16 MiB and 5 % since the first mark,
-or if a descriptor is left. (On a CPU the KV cache becomes resident page by page: give it little, as in --kv-memory
-64M.) Options behind these go to `rose serve`. Needs nothing but Python 3.10.
+or if a descriptor is left. Options behind these go to `rose serve`; --kv-memory is 2G where it is not given, so that
+the prefix cache is full, and what is kept about it as large as it will be, before the first mark (on a CPU, whose
+cache becomes resident page by page, give less). Needs nothing but Python 3.10.
 """
 import argparse
 import http.client
@@ -209,6 +210,8 @@ def main() -> int:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     model = [o.model] if o.model else ["--like", o.like]
+    if not any(option.startswith("--kv-memory") for option in options):
+        options += ["--kv-memory", "2G"]
     server = subprocess.Popen([o.rose, "serve", *model, "--device", o.device, "--port", str(port), "--access-log", "off",
                                *options])
     try:
