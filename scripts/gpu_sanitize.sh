@@ -15,7 +15,7 @@ if [[ ! -e $program && ! -e $program.gz ]]; then
   cd ..
   program=${BUILD:-build}/rose_gpu_tests
 fi
-[[ -e $program ]] || gunzip -k "$program.gz"
+[[ -e $program ]] || { gunzip -k "$program.gz"; chmod +x "$program"; }
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 [[ -x $sanitizer ]] || { echo "gpu_sanitize.sh: compute-sanitizer comes with the CUDA toolkit" >&2; exit 2; }
 

@@ -274,16 +274,17 @@ TEST_P(Route, ChoosesAsTheHostDoes) {
                            static_cast<size_t>(last * experts) * sizeof(float)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Route,
-                         testing::Values(RouteSize{0, 32, 4}, RouteSize{1, 1, 1},
-                                         RouteSize{5, 8, 7}, RouteSize{70, 32, 4},
-                                         RouteSize{131, 128, 8}, RouteSize{131, 128, 4},
-                                         RouteSize{7, 31, 31}, RouteSize{7, 33, 32},
-                                         RouteSize{65, 127, 8}, RouteSize{65, 129, 8},
-                                         RouteSize{3, 1000, 32}, RouteSize{3, 1024, 1},
-                                         RouteSize{67, 32, 4, 2880}, RouteSize{81, 128, 4, 2880},
-                                         RouteSize{66, 41, 3, 1352}, RouteSize{65, 16, 2, 6144},
-                                         RouteSize{66, 20, 2, 6152}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Route,
+    testing::Values(RouteSize{0, 32, 4}, RouteSize{1, 1, 1}, RouteSize{5, 8, 7},
+                    RouteSize{70, 32, 4}, RouteSize{131, 128, 8}, RouteSize{131, 128, 4},
+                    RouteSize{7, 31, 31}, RouteSize{7, 33, 32}, RouteSize{65, 127, 8},
+                    RouteSize{65, 129, 8}, RouteSize{3, 1000, 32}, RouteSize{3, 1024, 1},
+                    RouteSize{67, 32, 4, 2880}, RouteSize{81, 128, 4, 2880},
+                    RouteSize{66, 41, 3, 1352}, RouteSize{65, 16, 2, 6144},
+                    RouteSize{66, 20, 2, 6152}, RouteSize{1, 128, 4, 2880}, RouteSize{8, 17, 3},
+                    RouteSize{9, 15, 2}, RouteSize{63, 32, 4, 512}, RouteSize{64, 128, 8, 2048},
+                    RouteSize{65, 32, 4, 520}));
 
 // Zeros of both signs are one number; and logits whose exponentials would be infinite.
 class RouteTies : public OnGpu, public testing::WithParamInterface<float> {};
