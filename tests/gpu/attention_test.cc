@@ -229,6 +229,9 @@ TEST_P(GpuAttentionSteps, AStepOfPromptsAndOneOfRows) {
 INSTANTIATE_TEST_SUITE_P(Small, GpuAttentionSteps,
                          testing::Values(AttentionCase{{2, 1, 64}, 0, true, false, {64, 70, 520}},
                                          AttentionCase{{2, 1, 64}, 40, true, false, {64, 150}},
+                                         // A row walks over several splits.
+                                         AttentionCase{{2, 1, 64}, 700, true, false, {1100}},
+                                         AttentionCase{{2, 1, 128}, 600, true, false, {1030}},
                                          AttentionCase{{2, 1, 128}, 0, false, true, {65, 520}},
                                          AttentionCase{{2, 1, 32}, 0, true, false, {64, 150}}));
 
