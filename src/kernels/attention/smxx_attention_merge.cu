@@ -27,12 +27,15 @@ struct MergeParams {
 template <int kDim>
 __global__ void __launch_bounds__(kDim)
     smxx_attention_merge_kernel(const __grid_constant__ MergeParams p) {
-  const int count = p.counts->cut_rows;
   ptx::DependencyLaunch();
-  ptx::DependencyWait();  // what the splits left
+  // The plan is there before any kernel behind it begins.
+  const int count = p.counts->cut_rows;
   const int64_t head = blockIdx.x;
+  CutRow row = static_cast<int>(blockIdx.y) < count ? p.rows[blockIdx.y] : CutRow{};
+  const float sink = p.sinks ? Widen(p.sinks[head]) : kNothing;
+  ptx::DependencyWait();  // what the splits left
   for (int i = blockIdx.y; i < count; i += gridDim.y) {
-    const CutRow row = p.rows[i];
+    if (i != static_cast<int>(blockIdx.y)) row = p.rows[i];
     Merged merged;
     float value = 0;
     for (int from = 0; from < row.parts; from += kBatch) {
@@ -51,7 +54,7 @@ __global__ void __launch_bounds__(kDim)
         if (from + b < row.parts) value = Merge(merged, sums[b].x, sums[b].y).Apply(value, v[b]);
       }
     }
-    const float factor = FinalFactor(merged, p.sinks ? Widen(p.sinks[head]) : kNothing);
+    const float factor = FinalFactor(merged, sink);
     const uint32_t pair = PackBf16(__fmul_rn(value, factor), 0);
     p.out[(int64_t{row.row} * p.heads + head) * kDim + threadIdx.x] = {static_cast<uint16_t>(pair)};
   }

@@ -21,6 +21,7 @@ struct Bf16Rows {
   static constexpr int kStageColumns = kTokens <= 16 ? 256 : 128;
   static constexpr int kBoxes = kStageColumns / 64;
   static constexpr int kStepsPerChunk = 512 / kStageColumns;
+  static constexpr int kGroups = kTokens <= 16 ? 7 : 4;
 
   __device__ static float2 ScalesOf(const Gemm&, int64_t, int) { return {1, 1}; }
 
@@ -38,7 +39,7 @@ struct Bf16Rows {
 };
 
 template <int kTokens>
-__global__ void __launch_bounds__(kStreamThreads, 1)
+__global__ void __launch_bounds__(kStreamThreads<Bf16Rows<kTokens>>, 1)
     sm90_bf16_gemm_stream_kernel(const __grid_constant__ StreamParams<GemmParams> p) {
   RunStream<Bf16Rows<kTokens>>(p);
 }

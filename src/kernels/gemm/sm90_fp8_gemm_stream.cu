@@ -28,6 +28,7 @@ struct Fp8Rows {
   static constexpr int kStageColumns = 128;
   static constexpr int kBoxes = 1;
   static constexpr int kStepsPerChunk = 1;  // 128 columns have one scale
+  static constexpr int kGroups = 4;
 
   // Of rows n and n + 8, in stage `step`.
   __device__ static float2 ScalesOf(const Gemm& p, int64_t n, int step) {
@@ -72,7 +73,7 @@ struct Fp8Rows {
 };
 
 template <int kTokens>
-__global__ void __launch_bounds__(kStreamThreads, 1)
+__global__ void __launch_bounds__(kStreamThreads<Fp8Rows<kTokens>>, 1)
     sm90_fp8_gemm_stream_kernel(const __grid_constant__ StreamParams<GemmFp8BlockParams> p) {
   RunStream<Fp8Rows<kTokens>>(p);
 }

@@ -8,8 +8,8 @@
 // memory.
 //
 // What differs by format is in a struct of statics: Gemm (the parameters), kTokens, kStageColumns,
-// kBoxes (of 128 bytes a row, of weights in a stage), kStepsPerChunk, Multiply (the products of a
-// stage) and ScalesOf.
+// kBoxes (of 128 bytes a row, of weights in a stage), kStepsPerChunk, kGroups (of warps, that
+// multiply), Multiply (the products of a stage) and ScalesOf.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,6 @@
 
 namespace rose {
 
-constexpr int kGroups = 4;  // warpgroups that multiply
-constexpr int kStreamThreads = kGroups * 128 + 64;
 constexpr int kTileRows = 64;
 constexpr int kRowBytes = 128;  // of a box
 constexpr int kMaxStages = 32;
@@ -45,7 +43,10 @@ struct StreamParams {
   int stages = 0;
 };
 
-template <int kTokens>
+template <typename Format>
+constexpr int kStreamThreads = Format::kGroups * 128 + 64;
+
+template <int kTokens, int kGroups>
 struct StreamShared {
   // Of the sums so far of a tile, what the threads of a warpgroup hold, four at a time.
   float4 total[kTokens / 8][128];
@@ -83,8 +84,9 @@ class Stream {
  public:
   using Params = StreamParams<typename Format::Gemm>;
   static constexpr int kTokens = Format::kTokens;
+  static constexpr int kGroups = Format::kGroups;
 
-  __device__ Stream(const Params& p, uint8_t* ring, StreamShared<kTokens>& shared)
+  __device__ Stream(const Params& p, uint8_t* ring, StreamShared<kTokens, kGroups>& shared)
       : p_(p),
         ring_(ring),
         shared_(shared),
@@ -233,14 +235,15 @@ class Stream {
 
   const Params& p_;
   uint8_t* ring_;
-  StreamShared<kTokens>& shared_;
+  StreamShared<kTokens, kGroups>& shared_;
   const int tiles_, weight_bytes_, stage_bytes_;
 };
 
 // What a kernel does.
 template <typename Format>
 __device__ void RunStream(const StreamParams<typename Format::Gemm>& p) {
-  using Shared = StreamShared<Format::kTokens>;
+  constexpr int kGroups = Format::kGroups;
+  using Shared = StreamShared<Format::kTokens, kGroups>;
   extern __shared__ uint8_t memory[];
   uint8_t* ring =
       reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
@@ -298,12 +301,13 @@ void LaunchStream(std::string_view name, void (*kernel)(StreamParams<typename Fo
              " stages, there are ", params.stages);
   // Room to align the ring; behind it what is shared, or as much as the 64-row operand of the last
   // stage may reach beyond its own rows.
-  const size_t behind = std::max<size_t>(sizeof(StreamShared<kTokens>), kTileRows * kRowBytes);
+  const size_t behind =
+      std::max<size_t>(sizeof(StreamShared<kTokens, Format::kGroups>), kTileRows * kRowBytes);
   const size_t smem = 1024 + params.stages * stage_bytes + behind;
   AllowSharedMemory(name, kernel, smem);
   Launch(name, kernel,
          {.grid = dim3(static_cast<unsigned>(std::min<int64_t>(tiles, sms))),
-          .block = dim3(kStreamThreads),
+          .block = dim3(kStreamThreads<Format>),
           .smem_bytes = smem,
           .dependent = true},
          stream, params);
