@@ -10,7 +10,10 @@ class GpuMeter : public GpuTest<> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (!IsSkipped()) meter_ = CreateCudaMeter(*ops_);
+    if (IsSkipped()) return;
+    // Not a checked one: it looks at stripes between layers, which cannot be recorded.
+    ops_ = CreateCudaOps({}).value();
+    meter_ = CreateCudaMeter(*ops_);
   }
   void TearDown() override {
     meter_.reset();
@@ -27,6 +30,7 @@ TEST_F(GpuMeter, RecordsARoundAndEndsWithCallNumberZero) {
   std::vector<Weight> norms;
   Inputs host;
   for (int i = 0; i < 3; ++i) norms.push_back(ops_->Adopt(host.RandomVector({64})).value());
+  const MeteredCalls reads = meter_->ReadCalls(1e6).value();
   std::vector<int64_t> recorded, plain;
   Tensor last;
   int settled = 0;
@@ -41,8 +45,7 @@ TEST_F(GpuMeter, RecordsARoundAndEndsWithCallNumberZero) {
                                  .run =
                                      [&](int64_t i) {
                                        plain.push_back(i);
-                                       ops_->BeginLayer();
-                                       ops_->RmsNorm(placed, norms[i], 1e-5f);
+                                       reads.run(i);  // leaves the other's result alone
                                      },
                                  .is_recordable = false,
                                  .settle = [&] { ++settled; }}};

@@ -171,20 +171,24 @@ Result<MeteredCalls> CudaMeter::LibraryCalls(const LibraryProduct& product, std:
 
 Result<MeteredCalls> CudaMeter::ReadCalls(double bytes) {
   constexpr int64_t kAlign = 256;
+  constexpr int64_t kMostCalls = 1024;
   const int64_t each = std::max(kAlign, static_cast<int64_t>(bytes) / kAlign * kAlign);
-  const auto count =
-      std::max<int64_t>(2, static_cast<int64_t>(std::ceil(kPastCache / static_cast<double>(each))));
+  // Few bytes are read in places far apart.
+  const int64_t stride =
+      std::max(each, static_cast<int64_t>(kPastCache) / kMostCalls / kAlign * kAlign);
+  const auto count = std::max<int64_t>(
+      2, static_cast<int64_t>(std::ceil(kPastCache / static_cast<double>(stride))));
   ROSE_ASSIGN_OR_RETURN(DeviceMemory memory,
-                        AllocateDevice(each * count + kAlign, "reads to compare with", kAdvice));
+                        AllocateDevice(stride * count + kAlign, "reads to compare with", kAdvice));
   constexpr int kBits = 0x5a;
-  CudaCheck(cudaMemsetAsync(memory.get(), kBits, each * count + kAlign, stream_), "filling");
+  CudaCheck(cudaMemsetAsync(memory.get(), kBits, stride * count + kAlign, stream_), "filling");
   const std::shared_ptr<std::byte> shared(std::move(memory));
-  return MeteredCalls{
-      .count = count, .run = [this, shared, each, count](int64_t i) {
-        LaunchRead(
-            {.data = shared.get() + each * i, .bytes = each, .sink = shared.get() + each * count},
-            stream_);
-      }};
+  return MeteredCalls{.count = count, .run = [this, shared, each, stride, count](int64_t i) {
+                        LaunchRead({.data = shared.get() + stride * i,
+                                    .bytes = each,
+                                    .sink = shared.get() + stride * count},
+                                   stream_);
+                      }};
 }
 
 }  // namespace
