@@ -6,8 +6,8 @@
 
 Starts the server itself, on a free port. Requests have 16 to 2,500 tokens in and up to --max-tokens out, greedy or
 drawn, streamed or not, with prefixes that many share; some clients close the connection at once or amid the answer.
-At every mark, one JSON line: requests, leavers, memory of the device (nvidia-smi), memory and descriptors of the
-process. Exits 1 if a request got no whole answer, if the server ends or still computes once all are gone, if the
+At every mark, one JSON line: requests, leavers, memory of the device (nvidia-smi: of the process, or of all where it
+does not tell them apart), memory and descriptors of the process. Exits 1 if a request got no whole answer, if the server ends or still computes once all are gone, if the
 memory of the device grew by more than 2 MiB or that of the process by more than 16 MiB and 5 % since the first mark,
 or if a descriptor is left. Options behind these go to `rose serve`; --kv-memory is 2G where it is not given, so that
 the prefix cache is full, and what is kept about it as large as it will be, before the first mark (on a CPU, whose
@@ -105,11 +105,22 @@ class Load:
             self.ask(r)
 
 
-def device_mib() -> int | None:
+def ask_smi(query: str) -> list[list[int]]:
+    out = subprocess.run(["nvidia-smi", query, "--format=csv,noheader,nounits", "-i", "0"],
+                         capture_output=True, text=True, timeout=20).stdout
+    return [[int(field) for field in line.split(",")] for line in out.splitlines() if line]
+
+
+def device_mib(pid: int) -> int | None:
+    """What the process has of the device; where nvidia-smi does not say, what all have; None without a GPU."""
     try:
-        out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"],
-                             capture_output=True, text=True, timeout=20).stdout
-        return int(out.split()[0])
+        used = [mib for user, mib in ask_smi("--query-compute-apps=pid,used_memory") if user == pid]
+        if used:
+            return used[0]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        pass
+    try:
+        return ask_smi("--query-gpu=memory.used")[0][0]
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
         return None
 
@@ -167,7 +178,7 @@ def watch(server: subprocess.Popen, load: Load, seconds: float, every: float) ->
             break
         rss, descriptors = process(server.pid)
         marks.append({"seconds": round(time.time() - began), "requests": load.done, "left": load.left,
-                      "tokens": load.tokens, "lost": len(load.lost), "device_mib": device_mib(),
+                      "tokens": load.tokens, "lost": len(load.lost), "device_mib": device_mib(server.pid),
                       "process_mib": round(rss, 1), "descriptors": descriptors})
         print(json.dumps(marks[-1]), flush=True)
     return marks
@@ -180,7 +191,7 @@ def find_faults(server: subprocess.Popen, load: Load, marks: list[dict], before:
     if busy := wait_idle(load.port):
         faults.append(f"still busy when all were gone: {busy}")
     rss, descriptors = process(server.pid)
-    first, device = marks[0], device_mib()
+    first, device = marks[0], device_mib(server.pid)
     print(json.dumps({"idle": True, "requests": load.done, "left": load.left, "lost": len(load.lost),
                       "device_mib": device, "process_mib": round(rss, 1), "descriptors": descriptors,
                       "descriptors_before": before}), flush=True)
