@@ -5,13 +5,14 @@
     python3 tests/gpu/soak.py build/rose --like 20b --minutes 2 --max-tokens 64
 
 Starts the server itself, on a free port. Requests have 16 to 2,500 tokens in and up to --max-tokens out, greedy or
-drawn, streamed or not, with prefixes that many share; some clients close the connection at once or amid the answer.
-At every mark, one JSON line: requests, leavers, memory of the device (nvidia-smi: of the process, or of all where it
-does not tell them apart), memory and descriptors of the process. Exits 1 if a request got no whole answer, if the server ends or still computes once all are gone, if the
-memory of the device grew by more than 2 MiB or that of the process by more than 16 MiB and 5 % since the first mark,
-or if a descriptor is left. Options behind these go to `rose serve`; --kv-memory is 2G where it is not given, so that
-the prefix cache is full, and what is kept about it as large as it will be, before the first mark (on a CPU, whose
-cache becomes resident page by page, give less). Needs nothing but Python 3.10.
+drawn, streamed or not, with prefixes that many share; some clients close the connection at once or amid the answer. At
+every mark, one JSON line: requests, leavers, memory of the device (nvidia-smi: of the process, or of all where it does
+not tell them apart), memory and descriptors of the process. Exits 1 if a request got no whole answer, if the server
+ends or still computes once all are gone, if the memory of the device grew by more than 2 MiB or that of the process by
+more than 16 MiB and 5 % since the first mark, or if a descriptor is left. Options behind these go to `rose serve`;
+--kv-memory is 2G where it is not given, so that the prefix cache is full, and what is kept about it as large as it
+will be, before the first mark (on a CPU, whose cache becomes resident page by page, give less). Needs nothing but
+Python 3.10.
 """
 import argparse
 import http.client
