@@ -7,7 +7,9 @@
 //           gathers the logits and chooses.
 // Bound     latency: a chain of 32 products.
 // Requires  k a multiple of 8, 16-byte alignment, at most kMostExperts experts.
-// Measured  not yet.
+// Measured  on one H200 (2026-11-30): one token, 32 experts, hidden 2880: 2.9 us in a step, where
+// the
+//           product and the choice in kernels of their own took some 1.7 more.
 #include "device/launch.h"
 #include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/common/ptx/tensor_copy.cuh"
