@@ -99,6 +99,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the checkpoint there")
     args = parser.parse_args()
 
+    args.rose = args.rose.resolve()  # ./rose as well
     folder = args.at / f"load-times-{pathlib.Path(args.like).name}"
     if not folder.exists():
         tokenizer = ["--tokenizer", args.tokenizer] if args.tokenizer else []

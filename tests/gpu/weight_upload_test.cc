@@ -66,8 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Toys, GpuWeightUploadOf,
 TEST(GpuWeightUpload, AFileCutShortMeanwhileEndsLoading) {
   if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
   const CheckpointFolder folder;
-  std::filesystem::copy(ROSE_SOURCE_DIR "/tests/data/toy-a", folder.path(),
-                        std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      ROSE_SOURCE_DIR "/tests/data/toy-a", folder.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   const auto checkpoint = OpenCheckpoint(folder.path()).value();
   const auto model = CreateModel(checkpoint->config_json()).value();
   const auto sources = WeightsInFiles(*checkpoint, model->tensors()).value();
@@ -105,18 +106,31 @@ TEST(GpuWeightUpload, ScalesThatNoKernelTakesAreRefusedByName) {
   EXPECT_SAYS(ops->FinishFetch().message(), "w: experts with an MXFP4 scale of 2^127");
 }
 
+// A matrix of 1.1 TB.
+class HugeSource : public WeightSource {
+ public:
+  const std::string& name() const override { return name_; }
+  const Weight& weight() const override { return weight_; }
+  Status Read(WeightPart, int64_t, std::span<uint8_t>) const override {
+    return IoError("nobody reads it");
+  }
+
+ private:
+  const std::string name_ = "huge";
+  const std::vector<int64_t> shape_ = {int64_t{1} << 20, int64_t{1} << 19};
+  const Weight weight_{kBf16Format, shape_, Tensor(nullptr, DType::kBf16, shape_), {}};
+};
+
 TEST(GpuWeightUpload, SaysWhatIsMissingWhereThereIsNoMemory) {
   if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  std::vector<std::unique_ptr<WeightSource>> sources;
+  sources.push_back(std::make_unique<HugeSource>());
   const auto ops = Ops({});
-  // All but a MB of what is free.
-  const DeviceMemory rest = AllocateDevice(FreeCudaBytes() - (1 << 20), "a test", "").value();
-  const auto checkpoint = OpenCheckpoint(ROSE_SOURCE_DIR "/tests/data/toy-a").value();
-  const auto model = CreateModel(checkpoint->config_json()).value();
-  const auto sources = WeightsInFiles(*checkpoint, model->tensors()).value();
   const auto weights = ops->StartFetch(sources, {});
   ASSERT_FALSE(weights.ok());
   EXPECT_EQ(weights.status().code(), StatusCode::kUnavailable);
-  EXPECT_SAYS(weights.status().message(), "the GPU has no room for the weights: ");
+  EXPECT_SAYS(weights.status().message(),
+              "the GPU has no room for the weights: 1099.51 GB asked, ");
   EXPECT_SAYS(weights.status().message(), " GB free; a model of fewer parameters");
 }
 
