@@ -8,11 +8,8 @@
 namespace rose {
 namespace {
 
-// Steps of more tokens take the grouped kernel.
-constexpr int64_t kStripsTokens = 64;
-// Steps of more tokens sum down's products in a kernel of their own.
-constexpr int64_t kTicketTokens = 64;
-
+// Steps whose experts have no more rows on average take the narrow instance of the grouped kernel.
+constexpr int64_t kNarrowRows = 32;
 struct Product {
   MoeGemmParams gemm;
   int64_t tokens;
@@ -29,8 +26,7 @@ void CheckProduct(const Product& p) {
              ": experts are packed in blocks of 32 columns");
   ROSE_CHECK(weight.rows > 0 && weight.rows % 2 == 0, "rows=", weight.rows,
              ": rows are taken in pairs");
-  ROSE_CHECK(p.scratch.workspace != nullptr && p.scratch.tickets != nullptr && p.scratch.sms > 0,
-             "scratch");
+  ROSE_CHECK(p.scratch.workspace != nullptr && p.scratch.sms > 0, "scratch");
 }
 
 void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t stream) {
@@ -42,14 +38,17 @@ void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t 
   if (is_down) {
     p.products = reinterpret_cast<float*>(static_cast<char*>(product.scratch.workspace) +
                                           MoePlanBytes(p.entry_count, p.weight.experts));
-    if (product.tokens <= kTicketTokens) p.tickets = product.scratch.tickets;
   }
-  const bool is_grouped = variant == ExpertsVariant::kAuto ? product.tokens > kStripsTokens
-                                                           : variant == ExpertsVariant::kGrouped;
-  const int tile =
-      is_grouped
-          ? GroupedTileRows(p.weight.packing)
-          : StripsTileRows(p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)));
+  // NOTE: strips take a step only if all its tokens fit a tile. Experts with several tiles gave the
+  // right bits in tests of small sizes, but at 2880 columns such launches did not end.
+  const int strips_tile = StripsTileRows(
+      p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)), p.entry_count);
+  const bool is_grouped = strips_tile < product.tokens || variant == ExpertsVariant::kNarrow ||
+                          variant == ExpertsVariant::kGrouped;
+  const bool is_narrow = variant == ExpertsVariant::kNarrow ||
+                         (variant != ExpertsVariant::kGrouped &&
+                          p.entry_count <= int64_t{p.weight.experts} * kNarrowRows);
+  const int tile = is_grouped ? GroupedTileRows(p.weight.packing, is_narrow) : strips_tile;
   if (is_grouped || p.entry_count > kOwnPlanEntries || p.weight.experts > kOwnPlanExperts) {
     const MoePlanMemory memory =
         MoePlanAt(product.scratch.workspace, p.entry_count, p.weight.experts);
@@ -62,12 +61,11 @@ void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t 
     p.plan = {memory.entries, memory.tiles, memory.tile_count};
   }
   if (is_grouped) {
-    p.tickets = nullptr;
-    LaunchMoeGrouped(p, product.scratch.sms, stream);
+    LaunchMoeGrouped(p, is_narrow, product.scratch.sms, stream);
   } else {
     LaunchMoeStrips(p, tile, product.scratch.sms, stream);
   }
-  if (is_down && p.tickets == nullptr) LaunchMoeSum(p, stream);
+  if (is_down) LaunchMoeSum(p, stream);
 }
 
 }  // namespace
@@ -75,10 +73,6 @@ void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t 
 int64_t ExpertsWorkspaceBytes(int64_t tokens, int experts_per_token, int experts, int rows) {
   const int64_t entries = tokens * experts_per_token;
   return MoePlanBytes(entries, experts) + entries * rows * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t ExpertsTickets(int rows) {
-  return kTicketTokens * ((rows + PackedExperts::kUnitRows - 1) / PackedExperts::kUnitRows);
 }
 
 void LaunchExpertsGateUp(const ExpertsGateUpParams& params, cudaStream_t stream,

@@ -60,13 +60,10 @@ void PackExpertsOnHost(const PackExpertsParams& params);
 // Scratch of both products below, not needed between launches: bytes for a step of `tokens`.
 // `rows` is the larger number of rows of both weights.
 int64_t ExpertsWorkspaceBytes(int64_t tokens, int experts_per_token, int experts, int rows);
-// Counters that are zero before the first launch and that every launch leaves at zero.
-int64_t ExpertsTickets(int rows);
 
 struct ExpertsScratch {
-  void* workspace = nullptr;   // [ExpertsWorkspaceBytes], 256-byte aligned
-  int32_t* tickets = nullptr;  // [ExpertsTickets]
-  int sms = 132;               // multiprocessors of the device
+  void* workspace = nullptr;  // [ExpertsWorkspaceBytes], 256-byte aligned
+  int sms = 132;              // multiprocessors of the device
 };
 
 struct ExpertsGateUpParams {
@@ -99,10 +96,13 @@ struct ExpertsDownParams {
 // Which kernel serves a launch. All give the same bits; kAuto chooses by the number of tokens.
 enum class ExpertsVariant {
   kAuto,
-  kStrips,   // weights streamed once for every 8 or 16 tokens of an expert: memory-bound
-  kGrouped,  // tokens sorted by expert, tiles of up to 128 of them: for prefill
+  kStrips,   // weights streamed once: memory-bound; up to 16 tokens, more as kNarrow
+  kNarrow,   // tokens sorted by expert, tiles of up to 32 of them (mxfp4, others as kGrouped)
+  kGrouped,  // the same, up to 128 of them: for prefill
 };
 
+// NOTE: down reads the routing before the kernels ahead of it have ended. Its x comes from a
+// gate_up with the same routing, so that whatever wrote the routing is done when it may start.
 void LaunchExpertsGateUp(const ExpertsGateUpParams& params, cudaStream_t stream,
                          ExpertsVariant variant = ExpertsVariant::kAuto);
 void LaunchExpertsDown(const ExpertsDownParams& params, cudaStream_t stream,

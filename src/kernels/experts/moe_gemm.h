@@ -32,9 +32,8 @@ struct MoeGemmParams {
   // gate_up: activated [entries, rows / 2]
   Bf16* activated;
   float limit, alpha, up_offset;
-  // down (activated is null): products [entries, rows] with bias; with tickets also their sums.
+  // down (activated is null): products [entries, rows] with bias; LaunchMoeSum follows.
   float* products;
-  int32_t* tickets;      // [tokens, row_blocks], or null: LaunchMoeSum follows
   const float* weights;  // [entries]
   Bf16* out;             // [tokens, rows]
 };
@@ -65,9 +64,10 @@ void LaunchMoePlan(const MoePlanParams& params, cudaStream_t stream);
 void LaunchMoeSum(const MoeGemmParams& params, cudaStream_t stream);
 
 // The two variants, in `sms` CTAs. Rows of a tile are the kernel's choice.
-int StripsTileRows(const PackedExperts& weight, int tokens);
-int GroupedTileRows(Packing packing);
-void LaunchMoeGrouped(const MoeGemmParams& params, int sms, cudaStream_t stream);
+int StripsTileRows(const PackedExperts& weight, int tokens, int entries);
+// is_narrow: for tiles of few rows (mxfp4; the others have one instance).
+int GroupedTileRows(Packing packing, bool is_narrow);
+void LaunchMoeGrouped(const MoeGemmParams& params, bool is_narrow, int sms, cudaStream_t stream);
 void LaunchMoeStrips(const MoeGemmParams& params, int tile, int sms, cudaStream_t stream);
 
 }  // namespace rose

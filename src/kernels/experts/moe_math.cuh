@@ -26,6 +26,7 @@ __device__ inline Bf16 MoeActivate(const MoeGemmParams& p, float gate, float up)
 // Rows `row` and row + 1 of a token's sum over its slots, from products in memory.
 __device__ inline uint32_t MoeSumPair(const MoeGemmParams& p, int64_t token, int row) {
   float a = 0, b = 0;
+#pragma unroll 4
   for (int slot = 0; slot < p.experts_per_token; ++slot) {
     const int64_t entry = token * p.experts_per_token + slot;
     const float weight = p.weights[entry];

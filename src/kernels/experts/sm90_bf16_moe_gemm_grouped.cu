@@ -20,78 +20,37 @@
 #include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/common/ptx/warpgroup.cuh"
 #include "kernels/common/ptx/wgmma.cuh"
-#include "kernels/experts/expert_decode.cuh"
+#include "kernels/experts/grouped_shape.cuh"
 #include "kernels/experts/moe_gemm.h"
 #include "kernels/experts/moe_math.cuh"
 
 namespace rose {
 namespace {
 
-constexpr int kThreads = 3 * 128;
-constexpr int kTileRows = 128;  // of weights
-constexpr int kRowBlocks = kTileRows / PackedExperts::kUnitRows;
-constexpr int kStageUnits = 2;
+constexpr int kStageUnits = kGroupedStageUnits;
 constexpr int kUnitCols = PackedExperts::kUnitCols;
-
-template <Packing kPacking>
-constexpr int kStages = kPacking == Packing::kMxfp4  ? 5
-                        : kPacking == Packing::kBf16 ? 3
-                                                     : 6;
-
-// Stages whose copies a thread of the first warpgroup has pending. NOTE: fewer than there are
-// stages: a stage is given back only once the next one has been seen.
-template <Packing kPacking>
-constexpr int kInFlight = kPacking == Packing::kBf16 ? 2 : 3;
-
-// NOTE: fp8-block needs a third set of sums (chains of 128 columns, chunks, total): 64 rows fit.
-template <Packing kPacking>
-constexpr int kMaxTile = kPacking == Packing::kFp8Block ? 64 : 128;
-
-template <Packing kPacking>
-struct GroupedShared {
-  static constexpr int kRunBytes = kStageUnits * ExpertUnit<kPacking>::kBytes;  // of a row block
-  static constexpr int kOutPitch = 64 + 8;  // bf16; 16 bytes more than a row spread the banks
-  struct alignas(1024) Stage {
-    uint8_t x[kStageUnits][kMaxTile<kPacking>][128];  // swizzled (TileDescriptor)
-  };
-  Stage x[kStages<kPacking>];
-  alignas(128) uint8_t weights[kStages<kPacking>][kRowBlocks][kRunBytes];
-  alignas(16) Bf16 out[kMaxTile<kPacking>][kOutPitch];  // of a tile's SwiGLU, two warpgroups
-  uint64_t full[kStages<kPacking>];                     // 128 arrivals and the weights' bytes
-  uint64_t empty[kStages<kPacking>];                    // 8 warps that have read
-};
-static_assert(sizeof(GroupedShared<Packing::kMxfp4>) + 1024 <= 227 * 1024,
-              "shared memory of an SM");
-static_assert(sizeof(GroupedShared<Packing::kBf16>) + 1024 <= 227 * 1024, "shared memory of an SM");
-static_assert(sizeof(GroupedShared<Packing::kFp8Block>) + 1024 <= 227 * 1024,
-              "shared memory of an SM");
-
-// A place in the ring of stages.
-template <Packing kPacking>
-struct Turn {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void Next() {
-    if (++stage == kStages<kPacking>) stage = 0, parity ^= 1;
-  }
-};
 
 struct TileAt {
   MoeTile tile;
   int row_block;  // first of the tile's rows of weights
 };
 
+template <typename G>
 __device__ TileAt TileOf(const MoeGemmParams& p, int index, int row_tiles) {
-  return {p.plan.tiles[index / row_tiles], index % row_tiles * kRowBlocks};
+  return {p.plan.tiles[index / row_tiles], index % row_tiles * G::kRowBlocks};
 }
 
 // The first warpgroup: fills stages for all tiles of the CTA.
-template <Packing kPacking>
-__device__ void Copy(const MoeGemmParams& p, GroupedShared<kPacking>& s, int tiles, int row_tiles) {
-  constexpr int kRows = kMaxTile<kPacking> / 16;  // of x, for a thread
+//
+// NOTE: all in copies of 16 bytes. Bulk copies of a row block's part of a stage (1 kB) would take
+// turns of 120 ns each, whoever issues them (measured): 1.1 TB/s.
+template <typename G>
+__device__ void Copy(const MoeGemmParams& p, typename G::Shared& s, int tiles, int row_tiles) {
+  constexpr int kRows = G::kMaxTile / 16;  // of x, for a thread
+  constexpr int kRunPieces = G::kRunBytes / 16, kPieces = G::kRowBlocks * kRunPieces;
   const int thread = static_cast<int>(threadIdx.x), piece = thread % 8, first_row = thread / 8;
   const int units = p.weight.units(), row_blocks = p.weight.row_blocks();
-  Turn<kPacking> turn, landed;
+  typename G::Turn turn, landed;
   int pending = 0;
   const auto land = [&] {
     ptx::FenceAsync();  // this thread's rows before wgmma reads them
@@ -99,7 +58,7 @@ __device__ void Copy(const MoeGemmParams& p, GroupedShared<kPacking>& s, int til
     landed.Next();
   };
   for (int index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const TileAt at = TileOf(p, index, row_tiles);
+    const TileAt at = TileOf<G>(p, index, row_tiles);
     uint32_t from[kRows];  // 16-byte pieces from x to this thread's in column 0
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -107,18 +66,23 @@ __device__ void Copy(const MoeGemmParams& p, GroupedShared<kPacking>& s, int til
       const int entry = row < at.tile.count ? p.plan.entries[at.tile.first + row] : 0;
       from[i] = static_cast<uint32_t>(entry / p.x_divisor) * (p.weight.cols / 8) + piece;
     }
-    const bool has_block = thread < kRowBlocks && at.row_block + thread < row_blocks;
-    const uint8_t* weights =
-        p.weight.data + (int64_t{at.tile.expert} * row_blocks + at.row_block + thread) * units *
-                            ExpertUnit<kPacking>::kBytes;
+    const int blocks = min(G::kRowBlocks, row_blocks - at.row_block);
+    const uint8_t* weights = p.weight.data + (int64_t{at.tile.expert} * row_blocks + at.row_block) *
+                                                 units * G::Unit::kBytes;
     for (int unit = 0; unit < units; unit += kStageUnits) {
       ptx::BarrierWait(&s.empty[turn.stage], turn.parity ^ 1);  // all warps have read the stage
-      if (has_block) {
-        const uint32_t bytes = min(kStageUnits, units - unit) * ExpertUnit<kPacking>::kBytes;
-        ptx::BarrierExpectOnly(&s.full[turn.stage], bytes);
-        ptx::BulkCopy(s.weights[turn.stage][thread], weights + unit * ExpertUnit<kPacking>::kBytes,
-                      bytes, &s.full[turn.stage]);
+      const int run_pieces = min(kStageUnits, units - unit) * (G::Unit::kBytes / 16);
+      const uint32_t weights_to = ptx::SharedAddress(s.weights[turn.stage][0]) + thread * 16;
+#pragma unroll 5
+      for (int i = 0; i < (kPieces + 127) / 128; ++i) {
+        const int block = (thread + i * 128) / kRunPieces;
+        const int of_run = (thread + i * 128) % kRunPieces;
+        if (block < blocks && of_run < run_pieces)
+          ptx::CopyAsync16(weights_to + i * 128 * 16,
+                           weights + block * units * G::Unit::kBytes + of_run * 16,
+                           /*is_inside=*/true);
       }
+      weights += G::kRunBytes;
 #pragma unroll 1
       for (int u = 0; u < kStageUnits; ++u) {
         const uint32_t pieces = (unit + u) * (kUnitCols / 8);
@@ -133,8 +97,8 @@ __device__ void Copy(const MoeGemmParams& p, GroupedShared<kPacking>& s, int til
       }
       ptx::CopyAsyncCommit();
       turn.Next();
-      if (++pending < kInFlight<kPacking>) continue;
-      ptx::CopyAsyncWait<kInFlight<kPacking> - 1>();  // the oldest pending stage is there
+      if (++pending < G::kInFlight) continue;
+      ptx::CopyAsyncWait<G::kInFlight - 1>();  // the oldest pending stage is there
       land();
       --pending;
     }
@@ -147,11 +111,11 @@ __device__ void Copy(const MoeGemmParams& p, GroupedShared<kPacking>& s, int til
 //
 // NOTE: ptxas keeps products in flight only where it sees which registers they read: whole chunks
 // are unrolled, and what remains of a row goes unit by unit.
-template <Packing kPacking, int kN>
+template <typename G, int kN>
 struct Multiplier {
-  using Unit = ExpertUnit<kPacking>;
-  GroupedShared<kPacking>& s;
-  Turn<kPacking>& turn;
+  using Unit = typename G::Unit;
+  typename G::Shared& s;
+  typename G::Turn& turn;
   int row_block;  // of the tile's, this warp's
   int lane;
   uint32_t a[2][4][4];  // the fragments of two units
@@ -219,15 +183,15 @@ struct Multiplier {
 };
 
 // The sums of a warpgroup, as WarpgroupProduct holds them: chunks of 512 columns, added ascending.
-template <Packing kPacking, int kN>
-__device__ void Multiply(const MoeGemmParams& p, GroupedShared<kPacking>& s, Turn<kPacking>& turn,
+template <typename G, int kN>
+__device__ void Multiply(const MoeGemmParams& p, typename G::Shared& s, typename G::Turn& turn,
                          float (&sum)[kN / 2]) {
-  Multiplier<kPacking, kN> m{s, turn, static_cast<int>(threadIdx.x / 32) - 4,
-                             static_cast<int>(threadIdx.x % 32)};
+  Multiplier<G, kN> m{s, turn, static_cast<int>(threadIdx.x / 32) - 4,
+                      static_cast<int>(threadIdx.x % 32)};
   const int units = p.weight.units();
   for (int begin = 0; begin < units; begin += kChunkUnits) {
     const int count = min(kChunkUnits, units - begin);
-    if constexpr (ExpertUnit<kPacking>::kChainScales) {
+    if constexpr (G::Unit::kChainScales) {
       float part[kN / 2] = {};
       for (int unit = 0; unit < count; unit += kStageUnits) {
         m.Rest(min(kStageUnits, count - unit));
@@ -249,11 +213,11 @@ __device__ void Multiply(const MoeGemmParams& p, GroupedShared<kPacking>& s, Tur
 }
 
 // One tile of two warpgroups: products, bias, and what is stored.
-template <Packing kPacking, int kN>
-__device__ void RunTile(const MoeGemmParams& p, GroupedShared<kPacking>& s, Turn<kPacking>& turn,
+template <typename G, int kN>
+__device__ void RunTile(const MoeGemmParams& p, typename G::Shared& s, typename G::Turn& turn,
                         const TileAt& at) {
   float sum[kN / 2];
-  Multiply<kPacking, kN>(p, s, turn, sum);
+  Multiply<G, kN>(p, s, turn, sum);
   const int group = static_cast<int>(threadIdx.x / 128) - 1;
   const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32;
   const int row_block = at.row_block + group * 4 + thread / 32;
@@ -290,69 +254,87 @@ __device__ void RunTile(const MoeGemmParams& p, GroupedShared<kPacking>& s, Turn
   }
 }
 
-template <Packing kPacking>
-__global__ void __launch_bounds__(kThreads, 1)
+template <Packing kPacking, bool kIsNarrow>
+__global__ void __launch_bounds__((Grouped<kPacking, kIsNarrow>::kThreads), 1)
     sm90_bf16_moe_gemm_grouped_kernel(const __grid_constant__ MoeGemmParams p) {
+  using G = Grouped<kPacking, kIsNarrow>;
   extern __shared__ uint8_t memory[];
-  auto& s = *reinterpret_cast<GroupedShared<kPacking>*>(
+  auto& s = *reinterpret_cast<typename G::Shared*>(
       memory + (1024 - ptx::SharedAddress(memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages<kPacking>; ++i) {
+    for (int i = 0; i < G::kStages; ++i) {
       ptx::BarrierInit(&s.full[i], 128);
-      ptx::BarrierInit(&s.empty[i], 8);
+      ptx::BarrierInit(&s.empty[i], 4 * G::kGroups);
     }
     ptx::BarriersReady();
   }
   __syncthreads();  // all see the barriers
   ptx::DependencyWait();
   ptx::DependencyLaunch();
-  const int row_tiles = (p.weight.rows + kTileRows - 1) / kTileRows;
+  const int row_tiles = (p.weight.row_blocks() + G::kRowBlocks - 1) / G::kRowBlocks;
   const int tiles = *p.plan.tile_count * row_tiles;
   if (threadIdx.x < 128) {
-    ptx::RegistersDown<56>();
-    Copy(p, s, tiles, row_tiles);
+    ptx::RegistersDown<G::kCopyRegisters>();
+    Copy<G>(p, s, tiles, row_tiles);
     return;
   }
-  ptx::RegistersUp<224>();
-  Turn<kPacking> turn;
+  ptx::RegistersUp<G::kMultiplyRegisters>();
+  typename G::Turn turn;
   for (int index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const TileAt at = TileOf(p, index, row_tiles);
+    const TileAt at = TileOf<G>(p, index, row_tiles);
     if (at.tile.count <= 16)
-      RunTile<kPacking, 16>(p, s, turn, at);
-    else if (at.tile.count <= 32)
-      RunTile<kPacking, 32>(p, s, turn, at);
-    else if (kMaxTile<kPacking> == 64 || at.tile.count <= 64)
-      RunTile<kPacking, 64>(p, s, turn, at);
-    else
-      RunTile<kPacking, kMaxTile<kPacking>>(p, s, turn, at);
+      RunTile<G, 16>(p, s, turn, at);
+    else if (kIsNarrow || at.tile.count <= 32)
+      RunTile<G, 32>(p, s, turn, at);
+    else if constexpr (!kIsNarrow) {
+      if (G::kMaxTile == 64 || at.tile.count <= 64)
+        RunTile<G, 64>(p, s, turn, at);
+      else
+        RunTile<G, G::kMaxTile>(p, s, turn, at);
+    }
   }
 }
 
-template <Packing kPacking>
+template <Packing kPacking, bool kIsNarrow>
 void LaunchPacking(const MoeGemmParams& p, int sms, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(GroupedShared<kPacking>) + 1024;
-  AllowSharedMemory("sm90_bf16_moe_gemm_grouped", sm90_bf16_moe_gemm_grouped_kernel<kPacking>,
-                    kBytes);
-  Launch("sm90_bf16_moe_gemm_grouped", sm90_bf16_moe_gemm_grouped_kernel<kPacking>,
-         {.grid = dim3(static_cast<unsigned>(sms)), .block = dim3(kThreads), .smem_bytes = kBytes},
+  using G = Grouped<kPacking, kIsNarrow>;
+  constexpr int kBytes = sizeof(typename G::Shared) + 1024;
+  const auto kernel = sm90_bf16_moe_gemm_grouped_kernel<kPacking, kIsNarrow>;
+  AllowSharedMemory("sm90_bf16_moe_gemm_grouped", kernel, kBytes);
+  Launch("sm90_bf16_moe_gemm_grouped", kernel,
+         {.grid = dim3(static_cast<unsigned>(sms)),
+          .block = dim3(G::kThreads),
+          .smem_bytes = kBytes,
+          .dependent = true},
          stream, p);
 }
 
 }  // namespace
 
-int GroupedTileRows(Packing packing) {
-  return packing == Packing::kFp8Block ? kMaxTile<Packing::kFp8Block> : kMaxTile<Packing::kMxfp4>;
+int GroupedTileRows(Packing packing, bool is_narrow) {
+  switch (packing) {
+    case Packing::kMxfp4:
+      return is_narrow ? Grouped<Packing::kMxfp4, true>::kMaxTile
+                       : Grouped<Packing::kMxfp4, false>::kMaxTile;
+    case Packing::kBf16:
+      return Grouped<Packing::kBf16, false>::kMaxTile;
+    case Packing::kFp8Block:
+      return Grouped<Packing::kFp8Block, false>::kMaxTile;
+  }
+  ROSE_CHECK(false, "packing ", static_cast<int>(packing));
+  return 0;
 }
 
-void LaunchMoeGrouped(const MoeGemmParams& params, int sms, cudaStream_t stream) {
+void LaunchMoeGrouped(const MoeGemmParams& params, bool is_narrow, int sms, cudaStream_t stream) {
   ROSE_CHECK(params.plan.tiles != nullptr, "the grouped kernel needs a plan");
   switch (params.weight.packing) {
     case Packing::kMxfp4:
-      return LaunchPacking<Packing::kMxfp4>(params, sms, stream);
+      return is_narrow ? LaunchPacking<Packing::kMxfp4, true>(params, sms, stream)
+                       : LaunchPacking<Packing::kMxfp4, false>(params, sms, stream);
     case Packing::kBf16:
-      return LaunchPacking<Packing::kBf16>(params, sms, stream);
+      return LaunchPacking<Packing::kBf16, false>(params, sms, stream);
     case Packing::kFp8Block:
-      return LaunchPacking<Packing::kFp8Block>(params, sms, stream);
+      return LaunchPacking<Packing::kFp8Block, false>(params, sms, stream);
   }
 }
 

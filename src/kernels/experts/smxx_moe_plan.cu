@@ -8,6 +8,7 @@
 // Measured  not yet.
 #include "base/check.h"
 #include "device/launch.h"
+#include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/experts/moe_gemm.h"
 
 namespace rose {
@@ -29,6 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ PlanShared s;
   const int own = static_cast<int>(blockIdx.x);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  ptx::DependencyLaunch();
+  ptx::DependencyWait();
   for (int e = threadIdx.x; e < p.expert_count; e += kThreads) s.counts[e] = 0;
   __syncthreads();                                              // counts are zero
   const int part = (p.entries + kThreads - 1) / kThreads * 32;  // entries of a warp
@@ -90,7 +93,9 @@ void LaunchMoePlan(const MoePlanParams& params, cudaStream_t stream) {
   ROSE_CHECK(params.expert_count <= kMostExperts, "experts=", params.expert_count);
   ROSE_CHECK(params.tile > 0, "tile=", params.tile);
   Launch("smxx_moe_plan", smxx_moe_plan_kernel,
-         {.grid = dim3(static_cast<unsigned>(params.expert_count)), .block = dim3(kThreads)},
+         {.grid = dim3(static_cast<unsigned>(params.expert_count)),
+          .block = dim3(kThreads),
+          .dependent = true},
          stream, params);
 }
 

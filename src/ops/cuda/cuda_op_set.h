@@ -127,13 +127,11 @@ class CudaOps : public OpSet {
   StepUpload inputs_;
   CudaDraws draws_;
   StepGraphs graphs_;
-  std::array<const void*, kMaxKvGroups + 2> recorded_at_{};  // addresses that the graphs hold
+  std::array<const void*, kMaxKvGroups + 1> recorded_at_{};  // addresses that the graphs hold
   std::vector<DeviceMemory> weights_;
   std::unique_ptr<WeightUpload> upload_;  // null: none is under way
   std::deque<UploadedRope> ropes_;
   std::array<AttentionWorkspace, kMaxKvGroups> attention_;
-  DeviceMemory tickets_;  // of experts.h: zero between kernels
-  int64_t ticket_count_ = 0;
   int sms_ = 0;
   // What ToHost returned in this step: the last block is the largest, and is being handed out.
   std::vector<PinnedMemory> to_host_;

@@ -135,9 +135,8 @@ bool CudaOps::MayRecord(const Step& step) {
       std::ssize(step.logit_rows) != seqs) {
     return false;
   }
-  std::array<const void*, kMaxKvGroups + 2> addresses = {inputs_.on_device().tokens,
-                                                         tickets_.get()};
-  for (size_t i = 0; i < attention_.size(); ++i) addresses[i + 2] = attention_[i].memory.get();
+  std::array<const void*, kMaxKvGroups + 1> addresses = {inputs_.on_device().tokens};
+  for (size_t i = 0; i < attention_.size(); ++i) addresses[i + 1] = attention_[i].memory.get();
   if (addresses != recorded_at_) graphs_.Clear();
   recorded_at_ = addresses;
   return true;

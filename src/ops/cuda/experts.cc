@@ -52,23 +52,12 @@ Result<Weight> CudaOps::Pack(const Weight& stack, size_t raw) {
                 .scales = {}};
 }
 
-// Scratch of one product, taken from the layer's arena; and counters that stay.
+// Scratch of one product, taken from the layer's arena.
 ExpertsScratch CudaOps::Scratch(const Routing& routing, const PackedExperts& weight) {
-  const int64_t counters = ExpertsTickets(weight.rows);
-  if (counters > ticket_count_) {
-    // Kernels in flight use those that were there.
-    CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
-    const int64_t bytes = counters * static_cast<int64_t>(sizeof(int32_t));
-    tickets_ = ValueOrThrow(AllocateDevice(bytes, "counters of the experts", kStepAdvice));
-    CudaCheck(cudaMemsetAsync(tickets_.get(), 0, bytes, stream_.get()), "zeroing counters");
-    ticket_count_ = counters;
-  }
   const int64_t bytes =
       ExpertsWorkspaceBytes(routing.experts.dim(0), static_cast<int>(routing.experts.dim(1)),
                             weight.experts, weight.rows);
-  return {.workspace = layer().TakeBytes(bytes),
-          .tickets = reinterpret_cast<int32_t*>(tickets_.get()),
-          .sms = sms_};
+  return {.workspace = layer().TakeBytes(bytes), .sms = sms_};
 }
 
 Routing CudaOps::Route(const Tensor& x, const Weight& weight, const Weight& bias, int top_k) {
