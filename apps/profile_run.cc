@@ -117,7 +117,8 @@ Status RunRequests(Engine& engine, const ProfileLoad& load) {
     }
     return ends.Wait(load.users);
   }
-  for (int64_t i = 0; i < load.steps + kWarmUpPrompts; ++i) {
+  // One more than is measured: the period of a step ends where the next begins.
+  for (int64_t i = 0; i < load.steps + kWarmUpPrompts + 1; ++i) {
     ROSE_RETURN_IF_ERROR(
         engine.Submit(MakeRequest(i, load.prefill, 1, engine.vocab(), ends)).status());
     ROSE_RETURN_IF_ERROR(ends.Wait(i + 1));

@@ -58,6 +58,14 @@ TEST(Profile, OfAPromptAsATable) {
   EXPECT_NE(result.out.find("\na step: "), std::string::npos) << result.out;
 }
 
+TEST(Profile, MeasuresAsManyPromptsAsItIsAskedFor) {
+  for (const char* steps : {"1", "2"}) {
+    const ProgramResult result = RunProfile({"--prefill", "3", "--steps", steps, "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("\"steps\": " + std::string(steps)), std::string::npos) << result.out;
+  }
+}
+
 TEST(Profile, RefusesWhatTheModelHasNoPlacesFor) {
   const ProgramResult result = RunProfile({"--prompt", "1000000", "--steps", "2"});
   EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
