@@ -3,7 +3,9 @@
 
 #include <signal.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "base/cpu.h"
@@ -11,6 +13,7 @@
 #include "commands.h"
 #include "models/model.h"
 #include "random_options.h"
+#include "signals.h"
 
 namespace rose {
 namespace {
@@ -27,6 +30,12 @@ Status RunMake(MakeCommand command) {
   while (command.out.size() > 1 && command.out.back() == '/') command.out.pop_back();
   ROSE_ASSIGN_OR_RETURN(const LikeConfig config, FindLikeConfig(command.random.like));
   ROSE_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, CreateModel(config.json));
+  std::atomic<bool> stop = false;
+  // A second signal does not wait for the disk.
+  const SignalWatcher signals([&](int count) {
+    stop = true;
+    if (count > 1) std::_Exit(1);
+  });
   Result<MakeCheckpointSummary> made = [&] {
     ProgressBar bar("writing", stderr);
     return MakeCheckpoint(
@@ -34,6 +43,7 @@ Status RunMake(MakeCommand command) {
         {.random = ToRandomOptions(command.random),
          .out = command.out,
          .side_files = command.tokenizer,
+         .stop = &stop,
          .threads = command.threads > 0 ? command.threads : AvailableCpus(),
          .progress = [&](const LoadProgress& p) { bar.Update(p.done_bytes, p.total_bytes); }});
   }();

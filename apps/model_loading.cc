@@ -39,9 +39,11 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                   "alone")
       ->check(CLI::IsMember({"auto", "random"}))
       ->capture_default_str();
-  command.add_option("--like", options.random.like,
-                     "Make up weights of the size of a model, instead of DIR: 20b, 120b, a "
-                     "config.json, or a folder that has one");
+  command
+      .add_option("--like", options.random.like,
+                  "Make up weights of the size of a model, instead of DIR: 20b, 120b, a "
+                  "config.json, or a folder that has one")
+      ->check([](const std::string& like) { return like.empty() ? "a model is needed" : ""; });
   AddRandomOptions(command, "--weights-seed", options.random);
 }
 
@@ -130,6 +132,11 @@ Result<LoadedModel> LoadModelWithBar(const ModelOptions& options) {
 Result<LoadedModel> StartLoadingWithBar(const ModelOptions& options, std::unique_ptr<OpSet> ops,
                                         std::unique_ptr<ProgressBar>& bar) {
   if (options.is_random()) return MakeModelWithBar(options, std::move(ops));
+  if (options.random != RandomChoice()) {
+    return InvalidArgument(
+        "--weights-seed, --routing and --experts say how weights are made up, "
+        "and those of DIR are not: add --load-format random, or leave them out");
+  }
   ROSE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(options.folder));
   bar = std::make_unique<ProgressBar>("loading", stderr);
   return StartLoading(

@@ -2,10 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "base/file.h"
 #include "models/built_in_configs.h"
+#include "number_options.h"
 #include "quant/codec.h"
 
 namespace rose {
@@ -26,8 +28,15 @@ std::optional<double> ZipfOf(const std::string& routing) {
 }  // namespace
 
 void AddRandomOptions(CLI::App& command, const std::string& seed_option, RandomChoice& choice) {
-  command.add_option(seed_option, choice.seed, "The same seed makes the same weights")
-      ->capture_default_str();
+  const auto read_seed = [seed_option, &choice](const std::string& text) {
+    choice.seed =
+        StrictNumber<uint64_t>(seed_option, text, 0, std::numeric_limits<uint64_t>::max());
+  };
+  command
+      .add_option_function<std::string>(seed_option, read_seed,
+                                        "The same seed makes the same weights")
+      ->type_name("UINT")
+      ->default_str(std::to_string(choice.seed));
   command
       .add_option("--routing", choice.routing,
                   "How tokens choose experts where weights are made up: balanced, or skewed as in "

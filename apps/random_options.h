@@ -14,6 +14,8 @@ struct RandomChoice {
   uint64_t seed = 1;
   std::string routing = "balanced";  // or zipf:EXPONENT
   std::string experts = "mxfp4";     // format of the experts
+
+  bool operator==(const RandomChoice&) const = default;
 };
 
 // Adds `seed_option` (the name differs between commands), --routing and --experts, with checks.

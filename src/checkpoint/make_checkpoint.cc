@@ -102,9 +102,9 @@ class Maker {
 
   Result<MakeCheckpointSummary> Run(const std::string& config_json) {
     ROSE_RETURN_IF_ERROR(WriteFileAtomically(partial_ + "/config.json", config_json));
+    ROSE_RETURN_IF_ERROR(CopySideFiles());
     for (const Shard& shard : shards_) ROSE_RETURN_IF_ERROR(WriteShard(shard));
     if (shards_.size() > 1) ROSE_RETURN_IF_ERROR(WriteIndex());
-    ROSE_RETURN_IF_ERROR(CopySideFiles());
     if (::rename(partial_.c_str(), options_.out.c_str()) != 0)
       return FileError(options_.out, "rename the finished folder");
     return summary_;
@@ -127,6 +127,8 @@ class Maker {
     const int64_t step = piece.is_transposed ? count / piece.tensor.shape[0]
                                              : int64_t{options_.threads} * 32 * kTask;
     for (int64_t at = 0; at < count; at += step) {
+      if (options_.stop != nullptr && *options_.stop)
+        return Unavailable(options_.out, ": stopped; what was written is removed");
       const int64_t end = std::min(count, at + step);
       buffer_.resize(EightBytes(bytes, count) * (end - at) / 8);
       Fill(piece, at, end, EightBytes(bytes, count));
@@ -202,6 +204,8 @@ Result<MakeCheckpointSummary> MakeCheckpoint(std::string_view config_json,
     if (fs::exists(name, error))
       return InvalidArgument(name, ": exists already; remove it or choose another --out");
   }
+  if (!options.side_files.empty() && !fs::exists(options.side_files + "/tokenizer.json", error))
+    return NotFound(options.side_files, ": has no tokenizer.json");
   ROSE_ASSIGN_OR_RETURN(const std::vector<RandomRecipe> recipes,
                         RandomRecipes(table, options.random));
   std::vector<Piece> pieces;
@@ -217,8 +221,12 @@ Result<MakeCheckpointSummary> MakeCheckpoint(std::string_view config_json,
   }
   ROSE_ASSIGN_OR_RETURN(const std::string config,
                         ConvertedConfig(config_json, options.random.experts, kept));
-  fs::create_directories(partial, error);
+  if (const fs::path parent = fs::path(partial).parent_path(); !parent.empty())
+    fs::create_directories(parent, error);
+  // Only who makes the folder may write to it, and remove it.
+  const bool is_ours = !error && fs::create_directory(partial, error);
   if (error) return IoError(partial, ": cannot make the folder: ", error.message());
+  if (!is_ours) return InvalidArgument(partial, ": another run is making it; wait for its end");
   Maker maker(options, std::move(pieces));
   Result<MakeCheckpointSummary> made = maker.Run(config);
   if (!made.ok()) fs::remove_all(partial, error);

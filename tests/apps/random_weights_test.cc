@@ -72,7 +72,47 @@ TEST_F(RandomWeightsCommand, SaysWhatIsWrong) {
   fails({"make-checkpoint", "--like", kToyA, "--out", "tests"}, "exists already");
   fails({"generate", "models/rosebud", "--like", "20b", "--token-ids", "1"},
         "either DIR or --like");
+  fails({"make-checkpoint", "--like", kToyA, "--out", out_, "--tokenizer", "tests"},
+        "tests: has no tokenizer.json");
+  fails({"generate", "--like", "", "--token-ids", "1"}, "--like");
   EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(RandomWeightsCommand, ASeedIsNotWrapped) {
+  for (const char* seed : {"-1", "18446744073709551616", "", "1.5", "x", " 1"}) {
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"make-checkpoint", "--like", kToyA, "--out", out_, "--seed"},
+          std::vector<std::string>{"generate", "--like", kToyA, "--token-ids", "1",
+                                   "--weights-seed"}}) {
+      std::vector<std::string> words = arguments;
+      words.emplace_back(seed);
+      const ProgramResult result = RunProgram(words);
+      EXPECT_EQ(result.exit_code, 2) << seed << result.err;
+      EXPECT_SAYS(result.err, words[words.size() - 2]);
+    }
+  }
+  EXPECT_EQ(RunProgram({"generate", "--like", kToyA, "--token-ids", "1", "--max-tokens", "1",
+                        "--weights-seed", "18446744073709551615"})
+                .exit_code,
+            0);
+}
+
+// Whoever sets them believes that they do something.
+TEST_F(RandomWeightsCommand, OptionsOfMadeUpWeightsAreRefusedWithoutSuch) {
+  for (const std::vector<std::string>& option : {std::vector<std::string>{"--experts", "bf16"},
+                                                 {"--routing", "zipf:1"},
+                                                 {"--weights-seed", "2"}}) {
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"generate", kToyA, "--token-ids", "1", "--max-tokens", "1"},
+          {"bench", "prefill", kToyA, "--tokens", "1", "--runs", "1"},
+          {"chat", "models/rosebud"}}) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), option.begin(), option.end());
+      const ProgramResult result = RunProgram(words);
+      EXPECT_EQ(result.exit_code, 2) << command[0] << " " << option[0];
+      EXPECT_SAYS(result.err, "--load-format random");
+    }
+  }
 }
 
 }  // namespace

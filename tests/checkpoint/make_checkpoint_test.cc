@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
+#include "base/file.h"
 #include "expect_says.h"
 #include "models/load.h"
 #include "models/random_model.h"
@@ -76,6 +79,45 @@ TEST_F(MakeCheckpointTest, LeavesWhatIsThereAlone) {
   fs::create_directory(out_);
   EXPECT_SAYS(Make({}, 1 << 20).status().message(), "exists already");
   EXPECT_TRUE(fs::is_empty(out_));
+}
+
+TEST_F(MakeCheckpointTest, OfTwoAtOnceOneIsDone) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> there = 0, done = 0;
+    const auto make = [&] {
+      ++there;
+      while (there < 2) std::this_thread::yield();
+      done += Make({}, 1 << 20).ok() ? 1 : 0;
+    };
+    std::thread other(make);
+    make();
+    other.join();
+    ASSERT_EQ(done, 1) << round;
+    EXPECT_TRUE(OpenCheckpoint(out_).ok());
+    EXPECT_FALSE(fs::exists(PartialName(out_)));
+    fs::remove_all(out_);
+  }
+}
+
+TEST_F(MakeCheckpointTest, LeavesNothingWhenItIsStopped) {
+  const auto model = CreateModel(SmallConfig()).value();
+  std::atomic<bool> stop = false;
+  int64_t written = 0;
+  const Status stopped = MakeCheckpoint(SmallConfig(), model->tensors(),
+                                        {.out = out_,
+                                         .stop = &stop,
+                                         .progress =
+                                             [&](const LoadProgress& p) {
+                                               stop = true;
+                                               written = p.done_bytes;
+                                             },
+                                         .max_shard_bytes = 1 << 20})
+                             .status();
+  EXPECT_EQ(stopped.code(), StatusCode::kUnavailable);
+  EXPECT_SAYS(stopped.message(), "stopped");
+  EXPECT_GT(written, 0);
+  EXPECT_FALSE(fs::exists(out_));
+  EXPECT_FALSE(fs::exists(PartialName(out_)));
 }
 
 TEST_F(MakeCheckpointTest, RefusesRowsThatAFormatCannotHold) {
