@@ -16,6 +16,7 @@
 #include "engine/model_executor.h"
 #include "engine/validate.h"
 #include "json_lines.h"
+#include "models/gpu_budget.h"
 #include "models/warm_up.h"
 #include "ops/cuda/cuda_ops.h"
 
@@ -23,15 +24,6 @@ namespace rose {
 namespace {
 
 constexpr int64_t kDefaultKvBytes = int64_t{2} << 30;
-
-std::string Gigabytes(int64_t bytes) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.2f GB", static_cast<double>(bytes) / 1e9);
-  return text.data();
-}
-
-// What stays free on a GPU: graphs, and kernels that are loaded late.
-constexpr int64_t kGpuReserve = int64_t{1} << 30;
 
 // CUDA's own memory for a process is less. What is in use beyond it is others'.
 constexpr int64_t kMostContextBytes = int64_t{1} << 30;
@@ -48,25 +40,17 @@ GpuBefore AskGpu() {
 
 // Memory for the KV cache, after all else is there.
 Result<int64_t> KvBytes(const ServingOptions& options, const OpSet& ops, const GpuBefore& before) {
-  if (options.kv_bytes > 0) return static_cast<int64_t>(options.kv_bytes);
+  const int64_t asked = static_cast<int64_t>(options.kv_bytes);
   if (!IsOnGpu(ops)) {
     const int64_t free_bytes =
         static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-    return std::min(kDefaultKvBytes, free_bytes / 4);
+    return asked > 0 ? asked : std::min(kDefaultKvBytes, free_bytes / 4);
   }
   const int64_t free_bytes = FreeCudaBytes();
-  const int64_t used = before.free - free_bytes + before.context;
-  int64_t allowed = free_bytes;
-  if (options.gpu_bytes > 0) {
-    allowed = std::min(allowed, static_cast<int64_t>(options.gpu_bytes) - used);
-  }
-  if (allowed <= kGpuReserve) {
-    return Unavailable("weights, activations and CUDA itself take ", Gigabytes(used),
-                       " of the GPU's memory; of the rest, ", Gigabytes(kGpuReserve),
-                       " stay free, and nothing is left for the KV cache: lower "
-                       "--max-step-tokens, or give --gpu-memory more");
-  }
-  return allowed - kGpuReserve;
+  return GpuKvBytes({.used = before.free - free_bytes + before.context,
+                     .free = free_bytes,
+                     .allowed = static_cast<int64_t>(options.gpu_bytes),
+                     .kv_asked = asked});
 }
 
 // Takes a GPU's memory for the largest steps that `config` allows.
