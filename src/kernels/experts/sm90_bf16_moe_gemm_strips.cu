@@ -62,18 +62,21 @@ StripsShape ShapeOf(const PackedExperts& weight, int tile, int entries, bool has
   StripsShape s{};
   const int tiles = tile > 8 ? 2 : 1;
   const bool is_one = IsOne(weight, tile, entries), is_short = is_one || tiles > 1;
-  // NOTE: one token has 36 chunks of down a CTA or a few more: three rounds of 12 warps (measured).
-  s.warps = is_one ? kWarpsOfOne : kMaxWarps;
   s.tile = tile;
   s.x_rows = std::min(std::max(tile, 2), entries);
   s.pitch = weight.units() * kUnitCols * 2 + 16;  // NOTE: + 16 spreads rows over all banks
   s.chunks = (weight.units() + kChunkUnits - 1) / kChunkUnits;
-  s.step_items = s.warps / s.chunks, s.step_chunks = s.warps % s.chunks;
   s.pairs = std::min(4, (tile + 1) / 2);
   s.slot_bits = 3;
   const int stage_bytes = StageUnits(weight.packing, is_short) * UnitBytes(weight.packing);
   const int64_t slot_bytes = int64_t{s.chunks} * tiles * s.pairs * 8 * 16;
   while (s.slot_bits > 0 && slot_bytes << s.slot_bits > 32 * 1024) --s.slot_bits;
+  // NOTE: the warp with a chunk of a block must be the one with this chunk of the block that had
+  // the slot before. Else it may be two turns of the slot ahead, which its wait cannot tell from
+  // none. One token, 2880 columns: 12 warps, which take down's chunks in three rounds (measured).
+  s.warps = is_one ? kWarpsOfOne : kMaxWarps;
+  while ((s.chunks << s.slot_bits) % s.warps != 0) --s.warps;
+  s.step_items = s.warps / s.chunks, s.step_chunks = s.warps % s.chunks;
   s.x_at = 0;
   s.partial_at = Align(int64_t{s.x_rows} * s.pitch);
   s.plan_at = s.partial_at + Align(slot_bytes << s.slot_bits);
