@@ -8,6 +8,7 @@
 #include "device/cuda_check.h"
 #include "device/memory.h"
 #include "kernels/random/random.h"
+#include "ops/cuda/cuda_ops.h"
 
 namespace rose {
 namespace {
@@ -36,6 +37,7 @@ void ExpectSame(const std::vector<uint8_t>& made, const std::vector<uint8_t>& wa
 }
 
 TEST(RandomWeightsOnDevice, AreTheHostsBytes) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
   const std::vector<int64_t> shapes[] = {{1, 32},       {1, 64},    {2, 7, 96},
                                          {3, 129, 160}, {257, 320}, {1031, 2880}};
   for (const WeightFormat& format : {kBf16Format, kMxfp4Format, kFp8BlockFormat}) {
@@ -69,6 +71,7 @@ TEST(RandomWeightsOnDevice, AreTheHostsBytes) {
 }
 
 TEST(RandomWeightsOnDevice, TakesAnyCountOfNumbers) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
   for (int64_t numbers : {0, 1, 2, 7, 8, 9, 97, 201088}) {
     const RandomRecipe recipe = MakeRandomRecipe(kBf16Format, {numbers}, 5, 1, 0.2);
     std::vector<uint8_t> wanted(2 * numbers);

@@ -21,6 +21,8 @@ std::unique_ptr<OpSet> Ops(const UploadConfig& upload) {
 
 std::vector<uint8_t> BytesOf(const Tensor& on_device) {
   std::vector<uint8_t> bytes(on_device.bytes());
+  // Adopt leaves copies in a stream that the default one does not wait for.
+  CudaCheck(cudaDeviceSynchronize(), "adopting a weight");
   CudaCheck(cudaMemcpy(bytes.data(), on_device.raw(), bytes.size(), cudaMemcpyDeviceToHost),
             "reading a weight");
   return bytes;

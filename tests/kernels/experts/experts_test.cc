@@ -131,6 +131,8 @@ class Layer {
     std::vector<Bf16> inner, out;
   };
 
+  int sms = ExpertsScratch{}.sms;  // that share the work
+
   // Tokens [first, first + tokens), guarded.
   Result Run(int64_t first, int64_t tokens, ExpertsVariant variant) const {
     const std::vector<int32_t> experts(experts_.begin() + first * c_.top_k,
@@ -142,7 +144,7 @@ class Layer {
     const int rows = static_cast<int>(std::max(2 * c_.inter, c_.hidden));
     const OnDevice<uint8_t> workspace(std::vector<uint8_t>(
         ExpertsWorkspaceBytes(tokens, c_.top_k, static_cast<int>(c_.experts), rows), 0xff));
-    const ExpertsScratch scratch{.workspace = workspace.data()};
+    const ExpertsScratch scratch{.workspace = workspace.data(), .sms = sms};
     const OnDevice<Bf16> inner(
         std::vector<Bf16>(tokens * c_.top_k * c_.inter + 2 * kGuards, Bf16{kGuard}));
     const OnDevice<Bf16> out(std::vector<Bf16>(tokens * c_.hidden + 2 * kGuards, Bf16{kGuard}));
@@ -252,6 +254,25 @@ TEST_P(ExpertsKernels, EqualTheReferenceInEveryVariantAndBatch) {
         ExpectSameBits(some.out, whole.out, tokens - part, c.hidden);
         if (HasFatalFailure()) return;
       }
+  }
+}
+
+// Warps that have come two turns further than others: shares of many blocks, with few places for
+// their sums.
+TEST(ExpertsShares, OfManyBlocksEndWithTheSameBits) {
+  if (CudaDevices() == 0) GTEST_SKIP() << "no GPU";
+  Layer layer({"mxfp4", 8, 2880, 256, 4, true}, 16, /*is_skewed=*/false);
+  const Layer::Result whole = layer.Run(0, 16, ExpertsVariant::kGrouped);
+  for (const int sms : {1, 2, 3, 5}) {
+    layer.sms = sms;
+    for (int run = 0; run < 20; ++run) {
+      for (const int64_t tokens : {1, 8, 9, 16}) {
+        SCOPED_TRACE(testing::Message() << tokens << " tokens on " << sms);
+        const Layer::Result some = layer.Run(16 - tokens, tokens, ExpertsVariant::kStrips);
+        ExpectSameBits(some.inner, whole.inner, 16 - tokens, 4 * 256);
+        ExpectSameBits(some.out, whole.out, 16 - tokens, 2880);
+      }
+    }
   }
 }
 
