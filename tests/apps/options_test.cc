@@ -11,6 +11,7 @@
 #include "apps/run_program.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "expect_says.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -119,7 +120,7 @@ TEST(Options, TokenIdsMayComeThroughAPipe) {
 // What `rose chat` shows on a terminal of its own.
 std::string OnATerminal(const std::string& environment) {
   const std::string program = fs::read_symlink("/proc/self/exe").parent_path() / "rose";
-  const std::string shown = testing::TempDir() + "/rose_terminal";
+  const std::string shown = TempPath("terminal");
   const std::string command = environment + " script -qec '" + program + " chat " + kRosebud +
                               "' /dev/null </dev/null >" + shown + " 2>&1";
   EXPECT_EQ(std::system(command.c_str()), 0);

@@ -6,6 +6,7 @@
 #include "apps/run_program.h"
 #include "base/json.h"
 #include "expect_says.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -19,7 +20,7 @@ class RandomWeightsCommand : public testing::Test {
   void SetUp() override { fs::remove_all(out_); }
   void TearDown() override { fs::remove_all(out_); }
 
-  const std::string out_ = testing::TempDir() + "rose_random_weights_test";
+  const std::string out_ = TempPath("random_weights_test");
 };
 
 TEST_F(RandomWeightsCommand, ACheckpointAnswersAsTheSameWeightsMadeAtOnce) {

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "expect_says.h"
 #include "simulator/step_table.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -35,7 +36,7 @@ TEST(SimulateCommand, SaysTheSameForTheSameSeed) {
 }
 
 TEST(SimulateCommand, AWrittenTraceIsReadBack) {
-  const std::string path = testing::TempDir() + "trace.jsonl";
+  const std::string path = TempPath("trace.jsonl");
   const ProgramResult made =
       RunProgram({"simulate", "--steps", kH200, "--rate", "9", "-n", "50", "--write-trace", path});
   const ProgramResult read = RunProgram({"simulate", "--steps", kH200, "--trace", path});
@@ -74,7 +75,7 @@ TEST(SimulateCommand, MeasuresAModelAndHoldsItAgainstTheSimulation) {
   }
   EXPECT_GE(table->steps.size(), 10u);
   EXPECT_GE(mixed, 1);
-  const std::string path = testing::TempDir() + "toy.steps";
+  const std::string path = TempPath("toy.steps");
   std::ofstream(path) << steps.out;
   const ProgramResult both =
       RunProgram({"simulate", "--compare", "tests/data/toy-a", "--steps", path, "-n", "5",

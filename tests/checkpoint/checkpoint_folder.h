@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -49,9 +48,7 @@ class CheckpointFolder {
     tensors_.push_back({name, dtype, std::move(shape)});
     EXPECT_EQ(StoredBytes(tensors_.back()), static_cast<int64_t>(values.size() * sizeof(T)))
         << name;
-    const size_t at = data_.size();
-    data_.resize(at + values.size() * sizeof(T));
-    std::memcpy(data_.data() + at, values.data(), values.size() * sizeof(T));
+    data_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
   }
 
   void Save(const std::string& file = "model.safetensors") {

@@ -12,6 +12,7 @@
 #include "models/load.h"
 #include "models/random_model.h"
 #include "ops/cpu/cpu_ops.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -30,7 +31,7 @@ class MakeCheckpointTest : public testing::Test {
         {.random = random, .out = out_, .threads = 3, .max_shard_bytes = max_shard_bytes});
   }
 
-  const std::string out_ = testing::TempDir() + "rose_make_checkpoint_test";
+  const std::string out_ = TempPath("make_checkpoint_test");
 };
 
 bool SameBytes(const Tensor& a, const Tensor& b) {

@@ -8,6 +8,7 @@
 
 #include "e2e/program.h"
 #include "server/http_client.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -44,7 +45,7 @@ TEST(Serve, AnswersUntilASignal) {
 }
 
 TEST(Serve, TakesKeysFromAFile) {
-  const std::string file = testing::TempDir() + "rose_keys";
+  const std::string file = TempPath("keys");
   {
     std::ofstream out(file);
     out << "# keys\n\nfirst-key\r\nsecond-key \n";
@@ -118,7 +119,7 @@ TEST(Serve, SaysWhatIsWrongWithItsArguments) {
     EXPECT_NE(serve.errors().find("--max-body"), std::string::npos) << serve.errors();
   }
   {
-    const std::string file = testing::TempDir() + "rose_no_keys";
+    const std::string file = TempPath("no_keys");
     std::ofstream(file) << "# none\n";
     Program serve({"serve", kModel, "--port", "0", "--api-key-file", file});
     EXPECT_EQ(serve.Wait(), 2);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "expect_says.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -30,7 +31,7 @@ TEST(Trace, LengthsFollowTheirDistribution) {
   const auto log_normal = draw("300~0.8");
   EXPECT_NEAR(log_normal[5000], 300, 12);
   EXPECT_NEAR(log_normal[8413], 300 * std::exp(0.8), 40);  // one sigma above
-  const std::string path = testing::TempDir() + "lengths";
+  const std::string path = TempPath("lengths");
   std::ofstream(path) << "5\n9\n9\n";
   const auto listed = draw("@" + path);
   EXPECT_EQ(listed.front(), 5);
