@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "engine/model_executor.h"
 #include "load/load_report.h"
+#include "made_up_prompt.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 
 namespace rose {
@@ -127,16 +128,6 @@ class Meter {
   std::string error_;
 };
 
-// Different for every user and without a pattern.
-std::vector<int32_t> PromptOf(int64_t user, int64_t tokens, int64_t vocab) {
-  std::vector<int32_t> prompt;
-  for (int64_t i = 0; i < tokens; ++i) {
-    const uint64_t mixed = (static_cast<uint64_t>(user * tokens + i) + 1) * 0x9e3779b97f4a7c15u;
-    prompt.push_back(static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab)));
-  }
-  return prompt;
-}
-
 Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& options, int64_t users) {
   EngineConfig config;
   config.max_running = users;
@@ -152,7 +143,7 @@ Result<DecodeRun> RunUsers(const LoadedModel& loaded, const DecodeOptions& optio
   meter.Begin();
   for (int64_t user = 0; user < users; ++user) {
     Request request;
-    request.prompt = PromptOf(user, options.prompt, loaded.model->info().vocab);
+    request.prompt = MadeUpPrompt(user, options.prompt, loaded.model->info().vocab);
     request.max_tokens = options.tokens;
     request.sampling = options.sampling;
     request.sampling.seed = static_cast<uint64_t>(user);
@@ -203,7 +194,7 @@ Status CheckDecode(const LoadedModel& loaded, const DecodeOptions& options,
   const int64_t users = std::ssize(runs.front().said);
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t u = 0; u < users; ++u)
-    prompts.push_back(PromptOf(u, options.prompt, loaded.model->info().vocab));
+    prompts.push_back(MadeUpPrompt(u, options.prompt, loaded.model->info().vocab));
   std::vector<std::vector<int32_t>> expected = runs.front().said;
   if (options.sampling.temperature == 0) {
     ROSE_ASSIGN_OR_RETURN(expected, MostLikelyTokens(loaded, prompts, options.tokens));

@@ -14,6 +14,7 @@
 #include "bench.h"
 #include "bench_texts.h"
 #include "commands.h"
+#include "median.h"
 #include "tiktoken_peer.h"
 #include "tokenizer/bpe_tokenizer.h"
 
@@ -53,11 +54,6 @@ double ThreadSeconds() {
   timespec time;
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 int64_t BytesOf(const std::vector<std::string>& parts) {

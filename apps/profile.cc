@@ -7,6 +7,7 @@
 
 #include "bench.h"
 #include "commands.h"
+#include "median.h"
 #include "profile_run.h"
 
 namespace rose {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "median.h"
 
 namespace rose {
 namespace {
@@ -93,13 +94,6 @@ double TakeOffMarks(std::vector<OpFamily>& families, double forward_us) {
     if (is_forward(f)) f.us = std::max(0.0, f.marked_us - f.count * each);
   }
   return each;
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 std::vector<OpFamily> FamiliesOf(const LoadedModel& loaded, const std::vector<TimedStep>& steps) {

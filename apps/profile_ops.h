@@ -34,7 +34,4 @@ std::vector<OpFamily> FamiliesOf(const LoadedModel& loaded, const std::vector<Ti
 // events between them. Returns how much.
 double TakeOffMarks(std::vector<OpFamily>& families, double forward_us);
 
-// The middle value; 0 of none.
-double Median(std::vector<double> values);
-
 }  // namespace rose

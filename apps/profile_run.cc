@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "engine/engine.h"
 #include "engine/model_executor.h"
+#include "made_up_prompt.h"
 #include "model_loading.h"
 #include "ops/cuda/cuda_ops.h"
 #include "timed_ops.h"
@@ -93,11 +94,7 @@ class Ends {
 
 Request MakeRequest(int64_t number, int64_t prompt, int64_t tokens, int64_t vocab, Ends& ends) {
   Request request;
-  for (int64_t i = 0; i < prompt; ++i) {
-    // Different for every request and without a pattern.
-    const uint64_t mixed = (static_cast<uint64_t>(number * prompt + i) + 1) * 0x9e3779b97f4a7c15u;
-    request.prompt.push_back(static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab)));
-  }
+  request.prompt = MadeUpPrompt(number, prompt, vocab);
   request.max_tokens = tokens;
   request.sampling.temperature = 0;
   request.on_event = [&ends](const TokenEvent& event) { ends.Take(event); };

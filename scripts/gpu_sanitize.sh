@@ -34,11 +34,9 @@ declare -A tests=(
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# Barriers are counted: the tools do not see how many a kernel makes in a loop, and take what those
-# they do not follow keep apart for races (the decode attention's ring has 24).
 check() {  # TOOL FAMILY
   local began=$SECONDS log=$logs/$1.$2 status summary
-  timeout "${LIMIT:-300}" "$sanitizer" --tool "$1" --num-cuda-barriers 128 --error-exitcode 3 "$program" \
+  timeout "${LIMIT:-300}" "$sanitizer" --tool "$1" --error-exitcode 3 "$program" \
     --gtest_filter="${tests[$2]}" > "$log" 2>&1
   status=$?
   summary=$(grep -E 'SUMMARY' "$log" | tail -n 1 | sed 's/^=* //')

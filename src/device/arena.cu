@@ -2,13 +2,13 @@
 #include <array>
 
 #include "base/check.h"
+#include "device/align.h"
 #include "device/arena.h"
 #include "device/cuda_check.h"
 
 namespace rose {
 namespace {
 
-constexpr int64_t kAlign = 256;
 constexpr int64_t kStripe = 256;
 constexpr int64_t kFirstBlockBytes = int64_t{4} << 20;
 constexpr int kNan = 0xff;  // bytes of 0xff are a NaN in every float type
@@ -23,8 +23,7 @@ Tensor DeviceArena::Take(DType dtype, std::initializer_list<int64_t> shape) {
 
 void* DeviceArena::TakeBytes(int64_t bytes) {
   // Checked, the stripe begins right behind the last byte.
-  int64_t room = std::max<int64_t>(1, bytes) + (is_checked_ ? kStripe : 0);
-  room = (room + kAlign - 1) / kAlign * kAlign;
+  const int64_t room = AlignOnDevice(std::max<int64_t>(1, bytes) + (is_checked_ ? kStripe : 0));
   while (current_ < blocks_.size() && used_ + room > blocks_[current_].bytes) {
     ++current_;
     used_ = 0;

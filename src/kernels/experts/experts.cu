@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kStripsTokens = 8;
 // Steps whose experts have no more rows on average take the narrow instance of the grouped kernel.
 constexpr int64_t kNarrowRows = 32;
+
 struct Product {
   MoeGemmParams gemm;
   int64_t tokens;

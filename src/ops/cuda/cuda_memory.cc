@@ -1,6 +1,7 @@
 // Weights and KV pages on the device.
 #include <cstddef>
 
+#include "device/align.h"
 #include "device/cuda_check.h"
 #include "kernels/random/random.h"
 #include "ops/cuda/cuda_op_set.h"
@@ -8,20 +9,14 @@
 namespace rose {
 namespace {
 
-constexpr int64_t kAlign = 256;
-
-int64_t RoundUp(int64_t bytes) {
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
-
 std::vector<int64_t> PageShape(const KvLayout& layout, int64_t pages) {
   return {pages, layout.kv_heads, KvLayout::kPageSize, layout.head_dim};
 }
 
 // Bytes of keys (or values) of one layer.
 int64_t LayerBytes(const KvLayout& layout, int64_t pages, DType dtype) {
-  return RoundUp(pages * layout.kv_heads * KvLayout::kPageSize * layout.head_dim *
-                 ElementBytes(dtype));
+  return AlignOnDevice(pages * layout.kv_heads * KvLayout::kPageSize * layout.head_dim *
+                       ElementBytes(dtype));
 }
 
 int64_t CacheBytes(const KvLayout& layout, const std::vector<int64_t>& pages, DType dtype) {
@@ -69,8 +64,7 @@ void AddPage(const Tensor& from, const Tensor& to, const PageCopy& copy,
 }  // namespace
 
 Result<DeviceMemory> CudaOps::AllocateWeight(int64_t bytes) {
-  return AllocateDevice(bytes, "the weights",
-                        "a model of fewer parameters, or a format of fewer bits, is needed");
+  return AllocateDevice(bytes, "the weights", kWeightAdvice);
 }
 
 Result<Tensor> CudaOps::ToDevice(const Tensor& host) {

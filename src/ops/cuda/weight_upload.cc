@@ -5,20 +5,14 @@
 #include <utility>
 
 #include "base/read_ahead.h"
+#include "device/align.h"
 #include "device/cuda_check.h"
 #include "ops/cuda/expert_stack.h"
 
 namespace rose {
 namespace {
 
-constexpr std::string_view kAdvice =
-    "a model of fewer parameters, or a format of fewer bits, is needed";
 constexpr int kPlaces = 2;
-
-int64_t RoundUp(int64_t bytes) {
-  constexpr int64_t kAlign = 256;
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
 
 bool IsStack(const Weight& weight) {
   return weight.shape.size() == 3;  // a bias of experts has two axes
@@ -28,8 +22,8 @@ bool IsStack(const Weight& weight) {
 struct Batch {
   int64_t experts = 0;
   int64_t data_bytes = 0, scale_bytes = 0;  // of one expert
-  int64_t scales_at() const { return RoundUp(experts * data_bytes); }
-  int64_t bytes() const { return scales_at() + RoundUp(experts * scale_bytes); }
+  int64_t scales_at() const { return AlignOnDevice(experts * data_bytes); }
+  int64_t bytes() const { return scales_at() + AlignOnDevice(experts * scale_bytes); }
 };
 
 Batch BatchOf(const Weight& stack, int64_t most_bytes) {
@@ -70,21 +64,21 @@ Status WeightUpload::Plan(const std::vector<std::unique_ptr<WeightSource>>& sour
   for (const auto& source : sources) {
     const Weight& weight = source->weight();
     if (!IsStack(weight)) {
-      sizes.push_back(RoundUp(weight.data.bytes()) + RoundUp(weight.scales.bytes()));
+      sizes.push_back(AlignOnDevice(weight.data.bytes()) + AlignOnDevice(weight.scales.bytes()));
       continue;
     }
     ROSE_ASSIGN_OR_RETURN(const PackedExperts packed, PackedShapeOf(weight));
-    sizes.push_back(RoundUp(PackedExpertsBytes(packed)));
+    sizes.push_back(AlignOnDevice(PackedExpertsBytes(packed)));
     place_bytes_ = std::max(place_bytes_, BatchOf(weight, config_.batch_bytes).bytes());
     packed_.push_back(source.get());
   }
   int64_t total = 0;
   for (int64_t size : sizes) total += size;
-  ROSE_ASSIGN_OR_RETURN(memory_, AllocateDevice(total, "the weights", kAdvice));
-  ROSE_ASSIGN_OR_RETURN(places_,
-                        AllocateDevice(kPlaces * place_bytes_, "experts to be packed", kAdvice));
+  ROSE_ASSIGN_OR_RETURN(memory_, AllocateDevice(total, "the weights", kWeightAdvice));
+  ROSE_ASSIGN_OR_RETURN(
+      places_, AllocateDevice(kPlaces * place_bytes_, "experts to be packed", kWeightAdvice));
   const int64_t scale_bytes = std::ssize(packed_) * static_cast<int64_t>(sizeof(int32_t));
-  ROSE_ASSIGN_OR_RETURN(largest_scales_, AllocateDevice(scale_bytes, "scales", kAdvice));
+  ROSE_ASSIGN_OR_RETURN(largest_scales_, AllocateDevice(scale_bytes, "scales", kWeightAdvice));
   CudaCheck(cudaMemsetAsync(memory_.get(), 0, total, copies_.get()), "zeroing weights");
   CudaCheck(cudaMemsetAsync(largest_scales_.get(), 0, scale_bytes, copies_.get()),
             "zeroing scales");
@@ -102,7 +96,7 @@ Status WeightUpload::Plan(const std::vector<std::unique_ptr<WeightSource>>& sour
       const int64_t data_bytes = weight.data.bytes(), scale_bytes = weight.scales.bytes();
       AddPieces(source, WeightPart::kData, 0, data_bytes, to);
       weight.data = Tensor(to, weight.data.dtype(), weight.data.shape());
-      std::byte* scales = to + RoundUp(data_bytes);
+      std::byte* scales = to + AlignOnDevice(data_bytes);
       AddPieces(source, WeightPart::kScales, 0, scale_bytes, scales);
       if (!weight.scales.empty()) {
         weight.scales = Tensor(scales, weight.scales.dtype(), weight.scales.shape());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -16,6 +17,10 @@
 #include "tensor/weight_source.h"
 
 namespace rose {
+
+// What to change where weights do not fit.
+inline constexpr std::string_view kWeightAdvice =
+    "a model of fewer parameters, or a format of fewer bits, is needed";
 
 // Readers fill a ring of page-locked pieces (base/read_ahead.h), and one thread enqueues their
 // copies in order. Stacks of experts go some experts at a time to one of two places on the device
