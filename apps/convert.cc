@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "commands.h"
 #include "models/model.h"
+#include "not_empty.h"
 
 namespace rose {
 namespace {
@@ -119,14 +120,16 @@ void AddConvert(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ConvertCommand>();
   CLI::App* command =
       app.add_subcommand("convert", "Write a checkpoint with its experts in another format");
-  command->add_option("DIR", options->folder, "Folder of the checkpoint")->required();
+  command->add_option("DIR", options->folder, "Folder of the checkpoint")
+      ->required()
+      ->check(NotEmpty("a folder is needed"));
   std::vector<std::string> names;
   for (const Codec* codec : AllCodecs()) names.emplace_back(codec->name());
   command->add_option("--to", options->to, "Format of the experts' weights")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("--out", options->out, "Folder to make (default: DIR-FORMAT)")
-      ->check([](const std::string& out) { return out.empty() ? "a folder is needed" : ""; });
+      ->check(NotEmpty("a folder is needed"));
   command->add_flag("--strict", options->strict,
                     "Fail, and leave nothing, if a weight would change by a single bit");
   command->add_flag("--json", options->json, "The summary as one JSON object");

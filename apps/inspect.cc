@@ -14,6 +14,7 @@
 #include "checkpoint/safetensors.h"
 #include "commands.h"
 #include "model_loading.h"
+#include "not_empty.h"
 
 namespace rose {
 namespace {
@@ -197,8 +198,10 @@ void AddInspect(CLI::App& app, int& exit_code) {
   // Shared with the callback, which outlives this call.
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Show what a checkpoint holds");
-  command->add_option("DIR", options->folder,
-                      "Folder of the checkpoint (default: the shipped model, rosebud)");
+  command
+      ->add_option("DIR", options->folder,
+                   "Folder of the checkpoint (default: the shipped model, rosebud)")
+      ->check(NotEmptyModel());
   command->add_flag("--json", options->json, "One JSON object with every tensor");
   command->footer(
       "Reads headers only, and compares them with what the model of config.json needs.\n\n"

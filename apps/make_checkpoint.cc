@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "commands.h"
 #include "models/model.h"
+#include "not_empty.h"
 #include "random_options.h"
 #include "signals.h"
 
@@ -64,10 +65,11 @@ void AddMakeCheckpoint(CLI::App& app, int& exit_code) {
   command
       ->add_option("--like", options->random.like,
                    "The model: 20b, 120b, a config.json, or a folder that has one")
-      ->required();
+      ->required()
+      ->check(NotEmpty("a model is needed"));
   command->add_option("--out", options->out, "Folder to make")
       ->required()
-      ->check([](const std::string& out) { return out.empty() ? "a folder is needed" : ""; });
+      ->check(NotEmpty("a folder is needed"));
   AddRandomOptions(*command, "--seed", options->random);
   command
       ->add_option("--tokenizer", options->tokenizer,

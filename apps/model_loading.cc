@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/env.h"
 #include "engine/engine.h"
+#include "not_empty.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 #include "ops/cuda/cuda_ops.h"
 
@@ -19,8 +20,10 @@ constexpr const char* kShippedModel = "rosebud";
 }  // namespace
 
 void AddModelOptions(CLI::App& command, ModelOptions& options) {
-  command.add_option("DIR", options.folder,
-                     "Folder of the checkpoint (default: the shipped model, rosebud)");
+  command
+      .add_option("DIR", options.folder,
+                  "Folder of the checkpoint (default: the shipped model, rosebud)")
+      ->check(NotEmptyModel());
   command
       .add_option("--precision", options.precision,
                   "exact: f32 throughout on a CPU, bf16 with f32 sums on a GPU. fast: the KV cache "
@@ -43,7 +46,7 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       .add_option("--like", options.random.like,
                   "Make up weights of the size of a model, instead of DIR: 20b, 120b, a "
                   "config.json, or a folder that has one")
-      ->check([](const std::string& like) { return like.empty() ? "a model is needed" : ""; });
+      ->check(NotEmpty("a model is needed"));
   AddRandomOptions(command, "--weights-seed", options.random);
 }
 

@@ -7,6 +7,7 @@
 #include "chat/harmony_json.h"
 #include "commands.h"
 #include "json_lines.h"
+#include "not_empty.h"
 
 namespace rose {
 namespace {
@@ -79,6 +80,7 @@ void AddParse(CLI::App& app, int& exit_code) {
       ->add_option("--model", options->model,
                    "Whose tokens: a model folder, tokenizer.json or *.tiktoken file, or the one "
                    "that is built in")
+      ->check(NotEmptyModel())
       ->capture_default_str();
   command->add_flag("--json", options->json,
                     "One list a line in, {\"messages\": [{\"role\", \"channel\", \"recipient\", "

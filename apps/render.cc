@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "grammar/compiler.h"
 #include "json_lines.h"
+#include "not_empty.h"
 
 namespace rose {
 namespace {
@@ -120,6 +121,7 @@ void AddRender(CLI::App& app, int& exit_code) {
       ->add_option("--model", options->model,
                    "Whose tokens: a model folder, tokenizer.json or *.tiktoken file, or the one "
                    "that is built in")
+      ->check(NotEmptyModel())
       ->capture_default_str();
   command->add_flag("--messages", options->messages,
                     "Lines hold Harmony's own messages: {\"messages\": [{\"role\", \"name\", "

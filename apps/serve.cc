@@ -19,6 +19,7 @@
 #include "commands.h"
 #include "demo.h"
 #include "descriptors.h"
+#include "not_empty.h"
 #include "server/access_log.h"
 #include "server/api_service.h"
 #include "server/http_server.h"
@@ -186,7 +187,7 @@ Result<bool> Serve(const ServeOptions& options) {
 void AddHttpOptions(CLI::App& command, ServeOptions& options) {
   HttpServerConfig& http = options.http;
   command.add_option("--host", http.host, "Address to listen on; 0.0.0.0 for all")
-      ->check([](const std::string& host) { return host.empty() ? "an address is needed" : ""; })
+      ->check(NotEmpty("an address is needed"))
       ->capture_default_str();
   command.add_option("--port", http.port, "Port to listen on; 0 for any free one")
       ->check(CLI::Range(0, 65535))

@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "commands.h"
 #include "json_lines.h"
+#include "not_empty.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rose {
@@ -130,9 +131,11 @@ Status RunTokenize(TokenizeOptions options) {
 void AddTokenize(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("--model", options->model,
-                      "Model folder, tokenizer.json or *.tiktoken file, or o200k_harmony, which is "
-                      "built in (default: the shipped model, rosebud)");
+  command
+      ->add_option("--model", options->model,
+                   "Model folder, tokenizer.json or *.tiktoken file, or o200k_harmony, which is "
+                   "built in (default: the shipped model, rosebud)")
+      ->check(NotEmptyModel());
   command->add_flag("--special", options->special,
                     "Special token names in the text become their ids; else they are plain text");
   command->add_flag("--decode", options->decode, "Ids to text");

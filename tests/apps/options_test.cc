@@ -46,6 +46,31 @@ TEST(Options, AListOfNumbersHoldsNumbers) {
   EXPECT_EQ(RunProgram(commas).out, RunProgram(words).out);
 }
 
+// What a shell makes of "$MODEL" without that variable.
+TEST(Options, AnEmptyModelIsNotTheDefault) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", ""},
+      {"serve", "", "--max-context", "100000000"},  // else it would serve
+      {"chat", "", "--max-context", "100000000"},
+      {"generate", "", "--token-ids", "1", "--max-tokens", "1"},
+      {"logits", "", "--token-ids-file", kToyA + "/config.json", "--out", "/tmp/none"},
+      {"batch", "/dev/null", "/tmp/none", ""},
+      {"bench", "decode", ""},
+      {"bench", "ops", "--like", ""},
+      {"simulate", "--compare", "", "--input", "no length"},
+      {"convert", "", "--to", "bf16"},
+      {"make-checkpoint", "--like", "", "--out", "/tmp/none"},
+      {"tokenize", "--model", "", "x"},
+      {"render", "--model", ""},
+      {"parse", "--model", ""}};
+  for (const std::vector<std::string>& command : commands) {
+    const ProgramResult result = RunProgram(command);
+    EXPECT_EQ(result.exit_code, 2) << command[0];
+    EXPECT_SAYS(result.err, " is needed");
+    EXPECT_EQ(result.out, "") << command[0];
+  }
+}
+
 TEST(Options, ASeedIsNotWrapped) {
   const auto generate = [](const std::string& seed) {
     return RunProgram(
