@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/json.h"
 #include "base/out_of_memory.h"
@@ -158,6 +159,21 @@ bool IsWanted(const OpsOptions& options, const std::string& op) {
                      [&](const std::string& name) { return op.starts_with(name); });
 }
 
+// A name that no case begins with is a typing error, or wants other tokens.
+Status CheckNames(const std::vector<std::string>& names, const std::vector<PlannedCase>& cases) {
+  std::set<std::string> ops;
+  for (const PlannedCase& planned : cases) ops.insert(planned.op);
+  std::string known;
+  for (const std::string& op : ops) known += StrCat(known.empty() ? "" : ", ", op);
+  for (const std::string& name : names) {
+    const auto begins_so = [&](const std::string& op) { return op.starts_with(name); };
+    if (!name.empty() && std::ranges::any_of(ops, begins_so)) continue;
+    return InvalidArgument("--op '", name, "': no op begins so; for this model and these tokens ",
+                           "there are ", known);
+  }
+  return Status();
+}
+
 Status RunOps(const OpsOptions& options) {
   ROSE_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModelWithBar(options.model));
   ROSE_ASSIGN_OR_RETURN(const auto weights,
@@ -175,8 +191,8 @@ Status RunOps(const OpsOptions& options) {
       cases.insert(cases.end(), more.begin(), more.end());
     }
   }
+  ROSE_RETURN_IF_ERROR(CheckNames(options.ops, cases));
   std::erase_if(cases, [&](const PlannedCase& c) { return !IsWanted(options, c.op); });
-  if (cases.empty()) return InvalidArgument("--op: no op that is there for these tokens begins so");
   const std::string machine = MachineJson(loaded, options.model);
   for (const PlannedCase& planned : cases) {
     ROSE_ASSIGN_OR_RETURN(OpCase op, planned.make());

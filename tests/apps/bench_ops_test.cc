@@ -109,7 +109,14 @@ TEST(BenchOps, TakesACheckpointOfAnotherFamily) {
 TEST(BenchOps, SaysWhatIsWrong) {
   const ProgramResult no_op = Bench({"models/rosebud", "--op", "nonsense"});
   EXPECT_EQ(no_op.exit_code, 2);
-  EXPECT_SAYS(no_op.err, "--op");
+  EXPECT_SAYS(no_op.err, "--op 'nonsense'");
+  // One of several, and one that is not there for these tokens.
+  for (const char* names : {"o,nonsense", "o,attention_prefill"}) {
+    const ProgramResult one = Bench({"--like", "tests/data/toy-a", "--tokens", "2", "--op", names});
+    EXPECT_EQ(one.exit_code, 2) << names;
+    EXPECT_SAYS(one.err, "there are add_rms_norm, attention_decode_full,");
+    EXPECT_EQ(one.out, "");
+  }
   const ProgramResult no_tokens = Bench({"models/rosebud", "--tokens", "0"});
   EXPECT_EQ(no_tokens.exit_code, 2);
   EXPECT_SAYS(no_tokens.err, "--tokens");
