@@ -88,6 +88,8 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
     if (options.precision == "fast") {
       return Unsupported("--precision fast: there is none on a GPU; use exact, or --device cpu");
     }
+    if (options.threads > 0)
+      std::fprintf(stderr, "rose: --threads is for a CPU; here the GPU computes\n");
     const Environment environment = ReadEnvironment();
     return CreateCudaOps({.is_sync = environment.sync_ops, .fault_at = environment.fault_at});
   }

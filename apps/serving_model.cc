@@ -158,7 +158,7 @@ void AddServingOptions(CLI::App& command, ServingOptions& options) {
   command
       .add_option("--gpu-memory", options.gpu_bytes,
                   "Memory of the GPU that the process may take in all, such as 80G "
-                  "(default: what is free)")
+                  "(default: what is free); refused on a CPU")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
   command
@@ -178,6 +178,11 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   ROSE_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(folder));
   ROSE_ASSIGN_OR_RETURN(model.defaults, ReadDefaults(folder));
   ROSE_ASSIGN_OR_RETURN(std::unique_ptr<OpSet> ops, creating_ops.get());
+  if (options.gpu_bytes > 0 && !IsOnGpu(*ops)) {
+    // Who bounds a GPU's memory expects one. A server on the CPU would only seem to work.
+    return InvalidArgument("--gpu-memory: this computes on the CPU; leave it out, or use --device ",
+                           "cuda, which says why if there is no GPU");
+  }
   const GpuBefore before = AskGpu();
   // On a GPU what follows goes on while the weights are uploaded.
   ROSE_ASSIGN_OR_RETURN(model.loaded, StartLoadingWithBar(options.model, std::move(ops), bar));

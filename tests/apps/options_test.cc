@@ -130,6 +130,15 @@ TEST(Options, AContextThatCannotBeHadIsRefused) {
             0);
 }
 
+TEST(Options, MemoryOfAGpuThatDoesNotComputeIsRefused) {
+  for (const std::string command : {"chat", "serve"}) {
+    const ProgramResult result = RunProgram(
+        {command, kRosebud, "--device", "cpu", "--gpu-memory", "8G", "--max-context", "100000000"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_SAYS(result.err, "--gpu-memory: this computes on the CPU");
+  }
+}
+
 TEST(Options, TokenIdsMayComeThroughAPipe) {
   CheckpointFolder work;
   const std::string pipe = work.path() + "/pipe", out = work.path() + "/logits.safetensors";
