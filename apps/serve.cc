@@ -136,7 +136,9 @@ Result<bool> Serve(const ServeOptions& options) {
     if (count > 1 || !serving) std::_Exit(count > 1 ? 1 : 0);
     stop.Set();
   });
-  std::signal(SIGPIPE, SIG_IGN);  // a closed log or terminal is no reason to stop serving
+  // A log or terminal that is closed, or a log that may not grow, is no reason to stop serving.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   RaiseDescriptorLimit();
   ReturnLargeBlocks();
   ROSE_ASSIGN_OR_RETURN(AccessLog log, AccessLog::Open(options.access_log));
@@ -145,7 +147,7 @@ Result<bool> Serve(const ServeOptions& options) {
   ROSE_RETURN_IF_ERROR(AddKeys(options, config.access));
   ROSE_ASSIGN_OR_RETURN(config.tls, LoadTls(options));
   config.on_finished = [&](const AccessRecord& record) {
-    log.Write(record);
+    if (!log.Write(record)) service.OnLogLineLost();
     service.OnFinished(record);
   };
   // Listening comes first: a port in use is found before a long load, and /health can say 503.

@@ -1,8 +1,12 @@
 #include "server/access_log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -73,25 +77,56 @@ std::string FormatAccessLine(const AccessRecord& record, int64_t unix_ms) {
 }
 
 Result<AccessLog> AccessLog::Open(const std::string& path) {
-  AccessLog log;
-  if (path == "-") {
-    log.file_.reset(stderr);
-  } else if (path != "off") {
-    log.file_.reset(std::fopen(path.c_str(), "ae"));
-    if (!log.file_) {
-      return IoError("cannot write the access log '", path, "': ", std::strerror(errno));
-    }
-  }
-  return log;
+  if (path == "off") return AccessLog(path, -1);
+  if (path == "-") return AccessLog(path, STDERR_FILENO);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return IoError("cannot write the access log '", path, "': ", std::strerror(errno));
+  return AccessLog(path, fd);
 }
 
-void AccessLog::Write(const AccessRecord& record) {
-  if (!file_) return;
+AccessLog::AccessLog(AccessLog&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      lost_(other.lost_),
+      is_torn_(other.is_torn_) {}
+
+AccessLog::~AccessLog() {
+  if (fd_ >= 0 && fd_ != STDERR_FILENO) ::close(fd_);
+}
+
+bool AccessLog::Write(const AccessRecord& record) {
+  if (fd_ < 0) return true;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::string line =
-      FormatAccessLine(record, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-  std::fprintf(file_.get(), "%s\n", line.c_str());
-  std::fflush(file_.get());
+  const int64_t unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  const std::string line = (is_torn_ ? "\n" : "") + FormatAccessLine(record, unix_ms) + "\n";
+  if (!WriteAll(line)) {
+    if (++lost_ == 1) {
+      Say(StrCat("cannot be written: ", std::strerror(errno), "; its lines are lost, as /metrics ",
+                 "counts them, and requests are answered all the same"));
+    }
+    return false;
+  }
+  if (lost_ > 0) Say(StrCat("is written again; ", lost_, " lines were lost"));
+  lost_ = 0;
+  return true;
+}
+
+// Sets errno where it fails.
+bool AccessLog::WriteAll(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return false;
+    is_torn_ = done < std::ssize(bytes);
+    bytes.remove_prefix(done);
+  }
+  return true;
+}
+
+// Where stderr is the log, there is nowhere to say it.
+void AccessLog::Say(const std::string& what) const {
+  if (fd_ != STDERR_FILENO)
+    std::fprintf(stderr, "rose: the access log '%s' %s\n", path_.c_str(), what.c_str());
 }
 
 }  // namespace rose

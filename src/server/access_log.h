@@ -2,9 +2,10 @@
 // Never content, neither of prompts nor of answers, and no query string.
 #pragma once
 
-#include <cstdio>
-#include <memory>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "server/http_server.h"
@@ -19,15 +20,24 @@ class AccessLog {
  public:
   // Appends to the file; "-" is stderr, "off" writes nothing.
   static Result<AccessLog> Open(const std::string& path);
-  void Write(const AccessRecord& record);
+  AccessLog(AccessLog&& other) noexcept;
+  AccessLog& operator=(AccessLog&&) = delete;
+  ~AccessLog();
+
+  // False if the line was lost, as on a full disk; when that begins and when it is over, stderr has
+  // one sentence. A line that was written in part ends there, and the next one is whole.
+  bool Write(const AccessRecord& record);
 
  private:
-  struct Closer {
-    void operator()(std::FILE* file) const {
-      if (file != stderr) std::fclose(file);
-    }
-  };
-  std::unique_ptr<std::FILE, Closer> file_;  // null: off
+  AccessLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  bool WriteAll(std::string_view bytes);
+  void Say(const std::string& what) const;
+
+  std::string path_;
+  int fd_ = -1;           // -1: off
+  int64_t lost_ = 0;      // lines, since the last one that was written
+  bool is_torn_ = false;  // the file ends within a line
 };
 
 }  // namespace rose

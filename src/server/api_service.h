@@ -42,6 +42,8 @@ class ApiService {
   void StartDraining() { draining_ = true; }
   // What the HTTP server's on_finished tells.
   void OnFinished(const AccessRecord& record) { metrics_.ObserveRequest(record); }
+  // Its line in the access log could not be written. On the server's thread too.
+  void OnLogLineLost() { metrics_.ObserveLostLogLine(); }
   // Method and path of every route; a path that ends in '/' stands for all below it.
   static std::vector<std::pair<std::string_view, std::string_view>> Routes();
   // Joins the workers, forgets the stored responses.

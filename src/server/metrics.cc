@@ -280,6 +280,9 @@ void Metrics::WriteHttp(std::string& out) const {
   Write({"rose:dropped_bytes_total", "counter", "Bytes of output that no field could hold.",
          number(dropped_bytes_)},
         "", out);
+  Write({"rose:access_log_lines_lost_total", "counter",
+         "Lines of the access log that could not be written.", number(log_lines_lost_)},
+        "", out);
 }
 
 }  // namespace rose

@@ -42,6 +42,8 @@ class Metrics {
   void ObserveTokens(double seconds, int64_t tokens);
   // A request is over: the server's on_finished.
   void ObserveRequest(const AccessRecord& record);
+  // A line of the access log could not be written.
+  void ObserveLostLogLine() { ++log_lines_lost_; }
 
   // The answer to a scrape.
   std::string Text(std::string_view model, const EngineStats& engine) const;
@@ -64,6 +66,7 @@ class Metrics {
   int64_t cached_tokens_ = 0;
   int64_t dropped_bytes_ = 0;
   int64_t clients_left_ = 0;
+  int64_t log_lines_lost_ = 0;
   Histogram first_token_, token_gap_, token_mean_;           // seconds
   Histogram total_, queued_, inference_, prefill_, decode_;  // seconds
   Histogram prompt_tokens_, generated_tokens_;               // tokens of a request

@@ -44,6 +44,20 @@ TEST(Serve, AnswersUntilASignal) {
   EXPECT_EQ(serve.output(), "");
 }
 
+TEST(Serve, GoesOnWithoutItsLog) {
+  Program serve({"serve", kModel, "--port", "0", "--access-log", "/dev/full"});
+  HttpClient client = HttpClient::Connect("127.0.0.1", PortOf(serve)).value();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.Ask("GET", "/health")->status, 200);
+  EXPECT_NE(client.Ask("GET", "/metrics")->body.find("rose:access_log_lines_lost_total 3\n"),
+            std::string::npos);
+  serve.Signal(SIGTERM);
+  EXPECT_EQ(serve.Wait(), 0);
+  const std::string& said = serve.errors();
+  const size_t first = said.find("the access log '/dev/full' cannot be written");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("access log", first + 1), std::string::npos) << said;
+}
+
 TEST(Serve, TakesKeysFromAFile) {
   const std::string file = TempPath("keys");
   {

@@ -1,8 +1,16 @@
 #include "server/access_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "base/json.h"
+#include "expect_says.h"
+#include "temp_path.h"
 
 namespace rose {
 namespace {
@@ -54,6 +62,43 @@ TEST(AccessLog, SaysThatItCannotBeWritten) {
   const auto log = AccessLog::Open("/no such folder/log");
   ASSERT_FALSE(log.ok());
   EXPECT_NE(log.status().message().find("/no such folder/log"), std::string::npos);
+}
+
+TEST(AccessLog, SaysOnceThatLinesAreLost) {
+  AccessLog log = AccessLog::Open("/dev/full").value();
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(log.Write({}));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_SAYS(said, "rose: the access log '/dev/full' cannot be written: No space left on device");
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+  AccessLog off = AccessLog::Open("off").value();
+  EXPECT_TRUE(off.Write({}));
+}
+
+// A limit on the size of files stands for a disk that is full for a while.
+TEST(AccessLog, IsWholeAgainBehindATornLine) {
+  const std::string path = TempPath("access_log");
+  AccessLog log = AccessLog::Open(path).value();
+  EXPECT_TRUE(log.Write({}));
+  const auto line = static_cast<rlim_t>(std::filesystem::file_size(path));
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{line + line / 2, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(log.Write({}));
+  EXPECT_FALSE(log.Write({}));
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+  EXPECT_TRUE(log.Write({}));
+  EXPECT_TRUE(log.Write({}));
+  EXPECT_SAYS(testing::internal::GetCapturedStderr(), "is written again; 2 lines were lost");
+  std::vector<bool> whole;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) whole.push_back(ParseJson(text).ok());
+  EXPECT_EQ(whole, (std::vector{true, false, true, true}));
+  std::filesystem::remove(path);
 }
 
 }  // namespace
