@@ -161,6 +161,62 @@ TEST(OpTrail, KeepsTheLastOpsOfVeryManyWithoutGrowing) {
   EXPECT_NE(text.find("even [tokens=1], 1024 times\n"), std::string::npos) << text;
 }
 
+TEST(OpTrail, ARecordHasTheLastOpsOfVeryMany) {
+  OpTrail trail(nullptr, {});
+  for (int64_t i = 0; i < OpTrail::kRecords + 10; ++i) {
+    const OpScope scope(trail, "gemm", {{"number", i}});
+  }
+  const RecordedOps recorded = trail.Recorded(0);
+  ASSERT_EQ(std::ssize(recorded.ops), OpTrail::kRecords);
+  EXPECT_EQ(recorded.ops.front().sizes[0].size, 10);
+  EXPECT_EQ(recorded.ops.back().sizes[0].size, OpTrail::kRecords + 9);
+}
+
+TEST(OpTrail, TheSameOpOutsideOfLayersHasALineOfItsOwn) {
+  OpTrail trail(nullptr, {});
+  {
+    const OpScope norm(trail, "norm", {{"tokens", 2}});
+  }
+  trail.BeginLayer();
+  {
+    const OpScope norm(trail, "norm", {{"tokens", 2}});
+  }
+  const std::string text = DescribeOps(cudaErrorIllegalAddress);
+  EXPECT_NE(text.find("\n  norm [tokens=2]\n  norm [tokens=2] of layer 0"), std::string::npos)
+      << text;
+}
+
+// A step that failed between its layers leaves the next one's ops outside of them.
+TEST(OpTrail, AStepBeginsOutsideOfLayers) {
+  OpTrail trail(nullptr, {});
+  trail.BeginLayer();
+  trail.BeginStep();
+  const OpScope upload(trail, "upload", {{"tokens", 2}});
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "; the fault is in upload [tokens=2]");
+}
+
+// Draws are waited for later than what was enqueued behind them.
+TEST(OpTrail, WaitingForEarlierOpsTakesNothingBack) {
+  OpTrail trail(nullptr, {});
+  AddStep(trail, 8);
+  trail.Finished(trail.position());
+  trail.Finished(1);
+  EXPECT_EQ(DescribeOps(cudaErrorIllegalAddress), "");
+}
+
+TEST(OpTrail, AReplayIsOfTheTrailThatReportsAreAbout) {
+  OpTrail trail(nullptr, {}), other(nullptr, {});
+  AddStep(trail, 3);
+  const RecordedOps recorded = trail.Recorded(0);
+  {
+    const OpScope draw(other, "draw", {});
+  }
+  trail.Replayed(recorded);
+  const std::string text = DescribeOps(cudaErrorIllegalAddress);
+  EXPECT_NE(text.find("logits [tokens=3, vocab=300]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("draw"), std::string::npos) << text;
+}
+
 TEST(OpTrail, NoTrailNoWord) {
   {
     OpTrail gone(nullptr, {});
