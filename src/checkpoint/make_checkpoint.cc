@@ -25,7 +25,8 @@ struct Piece {
   const RandomRecipe* recipe = nullptr;
   bool are_scales = false;
   bool is_transposed = false;  // bf16 experts, stored with the input axis first
-  int64_t begin = 0, end = 0;  // numbers or scales of the recipe
+  // Numbers or scales of the recipe: `run` of them, every `pitch` from `begin` on, `count` in all.
+  int64_t begin = 0, count = 0, run = 0, pitch = 0;
 };
 
 struct Shard {
@@ -39,13 +40,44 @@ int64_t Product(const std::vector<int64_t>& shape) {
   return n;
 }
 
+// What [begin, begin + product of shape) of the recipe becomes.
+Piece PlainPiece(StoredTensor tensor, const RandomRecipe& recipe, bool are_scales, int64_t begin,
+                 int64_t count) {
+  return {std::move(tensor), &recipe, are_scales, false, begin, count, count, count};
+}
+
+// A matrix for every expert and stem. The rows of an expert's stems take turns, and so do those of
+// their scales.
+Status AddPiecesApart(const TensorSpec& spec, const RandomRecipe& recipe,
+                      std::vector<Piece>& pieces) {
+  const WeightFormat& format = recipe.format;
+  if (format.packing == Packing::kMxfp4) {
+    return Unsupported("'", spec.name, "' lies in tensors of its own for every expert, and no ",
+                       "published layout has mxfp4 there; make the experts bf16 or fp8-block");
+  }
+  const TensorSource& stems = spec.sources.front();
+  const int64_t woven = std::ssize(stems);
+  const auto add = [&](StoredTensor tensor, bool are_scales, int64_t matrix) {
+    const int64_t count = Product(tensor.shape), run = tensor.shape.back();
+    const int64_t begin = matrix / woven * woven * count + matrix % woven * run;
+    pieces.push_back(
+        {std::move(tensor), &recipe, are_scales, false, begin, count, run, woven * run});
+  };
+  for (int64_t matrix = 0; matrix < spec.shape[0] * woven; ++matrix) {
+    std::string stem = stems[matrix % woven];
+    stem.replace(stem.find('*'), 1, std::to_string(matrix / woven));
+    const std::vector<int64_t> shape = {spec.shape[1] / woven, spec.shape[2]};
+    StoredWeight stored = CodecFor(format).Describe(stem, shape);
+    add(std::move(stored.data), false, matrix);
+    if (stored.scales) add(std::move(*stored.scales), true, matrix);
+  }
+  return Status();
+}
+
 // The tensors of a row, in order.
 Status AddPieces(const TensorSpec& spec, const RandomRecipe& recipe, std::vector<Piece>& pieces) {
   const TensorSource& stems = spec.sources.front();
-  if (stems.front().find('*') != std::string::npos) {
-    return Unsupported("'", spec.name, "' lies in tensors of its own for every expert, and only ",
-                       "whole stacks can be made up");
-  }
+  if (stems.front().find('*') != std::string::npos) return AddPiecesApart(spec, recipe, pieces);
   if (stems.size() > 1 && stems.size() != spec.part_rows.size()) {
     return Unsupported("'", spec.name, "' is made of ", stems.size(),
                        " tensors whose sizes the model's table does not say");
@@ -55,13 +87,12 @@ Status AddPieces(const TensorSpec& spec, const RandomRecipe& recipe, std::vector
     std::vector<int64_t> shape = spec.shape;
     if (stems.size() > 1) shape[0] = spec.part_rows[part];
     StoredWeight stored = CodecFor(recipe.format).Describe(stems[part], shape);
-    pieces.push_back(
-        {std::move(stored.data), &recipe, false, stored.transposed, begin, begin + Product(shape)});
-    begin = pieces.back().end;
+    pieces.push_back(PlainPiece(std::move(stored.data), recipe, false, begin, Product(shape)));
+    pieces.back().is_transposed = stored.transposed;
+    begin += Product(shape);
     if (!stored.scales) continue;
     const int64_t scales = Product(stored.scales->shape);
-    pieces.push_back(
-        {std::move(*stored.scales), &recipe, true, false, scales_begin, scales_begin + scales});
+    pieces.push_back(PlainPiece(std::move(*stored.scales), recipe, true, scales_begin, scales));
     scales_begin += scales;
   }
   ROSE_CHECK_EQ(begin, Product(spec.shape));
@@ -121,7 +152,7 @@ class Maker {
   }
 
   Status WritePiece(const Piece& piece, SafetensorsWriter& writer) {
-    const int64_t count = piece.end - piece.begin;
+    const int64_t count = piece.count;
     const int64_t bytes = StoredBytes(piece.tensor);
     // One expert at a time where it must be turned, else what fits into the buffer.
     const int64_t step = piece.is_transposed ? count / piece.tensor.shape[0]
@@ -146,10 +177,20 @@ class Maker {
   void Fill(const Piece& piece, int64_t begin, int64_t end, int64_t eight_bytes) {
     ParallelFor(options_.threads, (end - begin + kTask - 1) / kTask, [&](int64_t i) {
       const int64_t from = begin + i * kTask, to = std::min(end, from + kTask);
-      uint8_t* out = buffer_.data() + (from - begin) * eight_bytes / 8;
-      const auto fill = piece.are_scales ? FillRandomScales : FillRandomData;
-      fill(*piece.recipe, piece.begin + from, piece.begin + to, out);
+      FillRuns(piece, from, to, eight_bytes, buffer_.data() + (from - begin) * eight_bytes / 8);
     });
+  }
+
+  static void FillRuns(const Piece& piece, int64_t from, int64_t to, int64_t eight_bytes,
+                       uint8_t* out) {
+    const auto fill = piece.are_scales ? FillRandomScales : FillRandomData;
+    while (from < to) {
+      const int64_t at = piece.begin + from / piece.run * piece.pitch + from % piece.run;
+      const int64_t n = std::min(to - from, piece.run - from % piece.run);
+      fill(*piece.recipe, at, at + n, out);
+      out += n * eight_bytes / 8;
+      from += n;
+    }
   }
 
   // buffer_ holds one expert's [rows, cols]; makes it [cols, rows].

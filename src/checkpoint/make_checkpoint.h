@@ -33,8 +33,8 @@ struct MakeCheckpointSummary {
 // thread are in memory at a time, or one expert where the experts are bf16. All is written to
 // `out`.partial, which is renamed at the end and removed on failure. Fails as RandomRecipes does;
 // kInvalidArgument if a folder is in the way (of two at once, of one who came first), kNotFound if
-// `side_files` has no tokenizer.json, kUnsupported for a table whose parts have no sizes, kIo for a
-// full disk, kUnavailable after `stop`.
+// `side_files` has no tokenizer.json, kUnsupported for a table whose parts have no sizes and for
+// mxfp4 experts that lie apart, kIo for a full disk, kUnavailable after `stop`.
 Result<MakeCheckpointSummary> MakeCheckpoint(std::string_view config_json,
                                              const std::vector<TensorSpec>& table,
                                              const MakeCheckpointOptions& options);

@@ -70,7 +70,9 @@ std::vector<uint16_t> ZipfBias(int64_t experts, double exponent, uint64_t key) {
 }
 
 Result<RandomRecipe> RecipeOf(const TensorSpec& spec, const RandomOptions& options) {
-  const WeightFormat& format = spec.kind == TensorKind::kExperts ? options.experts : kBf16Format;
+  WeightFormat format = spec.kind == TensorKind::kExperts ? options.experts : kBf16Format;
+  // As a loader has them: blocks of scales are those of the matrices that are woven.
+  if (format.block_rows > 1) format.woven = static_cast<int>(spec.sources.front().size());
   if (format.packing == Packing::kMxfp4 && spec.shape.back() % format.block_cols != 0) {
     return InvalidArgument("'", spec.name, "' has rows of ", spec.shape.back(),
                            " numbers, and mxfp4 needs a multiple of ", format.block_cols,

@@ -155,8 +155,8 @@ Weight LayOut(const RandomRecipe& recipe) {
     }
     case Packing::kFp8Block:
       ROSE_CHECK(shape.size() >= 2, "fp8-block of ", ShapeToString(shape));
-      for (size_t axis = shape.size() - 2; axis < shape.size(); ++axis)
-        scales[axis] = (shape[axis] + 127) / 128;
+      scales[shape.size() - 2] = recipe.format.ScaleRows(shape[shape.size() - 2]);
+      scales.back() = (shape.back() + 127) / 128;
       weight.data = Tensor(nullptr, DType::kE4m3, shape);
       weight.scales = Tensor(nullptr, DType::kF32, scales);
       return weight;

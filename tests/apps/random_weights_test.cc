@@ -43,6 +43,26 @@ TEST_F(RandomWeightsCommand, ACheckpointAnswersAsTheSameWeightsMadeAtOnce) {
   EXPECT_NE(answer, generate({"--like", kToyA, "--weights-seed", "6", "--routing", "zipf:1.5"}));
 }
 
+TEST_F(RandomWeightsCommand, AnotherFamilyAnswersAsTheSameWeightsMadeAtOnce) {
+  const std::string toy = "tests/data/qwen3-moe-toy";
+  for (const std::string format : {"bf16", "fp8-block"}) {
+    const ProgramResult made =
+        RunProgram({"make-checkpoint", "--like", toy, "--experts", format, "--out", out_});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    const std::vector<std::string> run = {"--device",     "cpu", "--token-ids",   "1,2,3",
+                                          "--max-tokens", "6",   "--temperature", "0",
+                                          "--json"};
+    std::vector<std::string> read = {"generate", out_};
+    std::vector<std::string> direct = {"generate", "--like", toy, "--experts", format};
+    read.insert(read.end(), run.begin(), run.end());
+    direct.insert(direct.end(), run.begin(), run.end());
+    const ProgramResult answer = RunProgram(read);
+    EXPECT_EQ(answer.exit_code, 0) << answer.err;
+    EXPECT_EQ(answer.out, RunProgram(direct).out);
+    fs::remove_all(out_);
+  }
+}
+
 TEST_F(RandomWeightsCommand, BenchPrefillGivesOneLineForEachLength) {
   const ProgramResult result =
       RunProgram({"bench", "prefill", "--device", "cpu", "--like", kToyA, "--tokens", "1,70",

@@ -24,10 +24,11 @@ class MakeCheckpointTest : public testing::Test {
   void SetUp() override { fs::remove_all(out_); }
   void TearDown() override { fs::remove_all(out_); }
 
-  Result<MakeCheckpointSummary> Make(const RandomOptions& random, int64_t max_shard_bytes) const {
-    const auto model = CreateModel(SmallConfig()).value();
+  Result<MakeCheckpointSummary> Make(const RandomOptions& random, int64_t max_shard_bytes,
+                                     const std::string& config = SmallConfig()) const {
+    const auto model = CreateModel(config).value();
     return MakeCheckpoint(
-        SmallConfig(), model->tensors(),
+        config, model->tensors(),
         {.random = random, .out = out_, .threads = 3, .max_shard_bytes = max_shard_bytes});
   }
 
@@ -40,26 +41,56 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
+// Compares the checkpoint in `folder` with the weights that are made without one.
+void ExpectSameWeights(const std::string& folder, const std::string& config,
+                       const RandomOptions& random) {
+  const LoadedModel read = LoadModel(folder, std::make_unique<CpuOps>(), 2, {}).value();
+  const LoadedModel direct =
+      LoadRandomModel("x", config, random, std::make_unique<CpuOps>(), {}).value();
+  ASSERT_EQ(read.weights.size(), direct.weights.size());
+  for (const auto& [name, weight] : direct.weights) {
+    const Weight& other = read.weights.at(name);
+    EXPECT_TRUE(other.format == weight.format) << name;
+    EXPECT_TRUE(SameBytes(other.data, weight.data)) << name << " " << weight.format.ToString();
+    EXPECT_TRUE(SameBytes(other.scales, weight.scales)) << name << " " << weight.format.ToString();
+  }
+}
+
 TEST_F(MakeCheckpointTest, LoadsAsTheWeightsThatAreMadeWithoutOne) {
   for (const WeightFormat& format : {kMxfp4Format, kFp8BlockFormat, kBf16Format}) {
     for (const double zipf : {0.0, 1.0}) {
       const RandomOptions random{.seed = 7, .experts = format, .zipf = zipf};
       const auto made = Make(random, int64_t{1} << 20);
       ASSERT_TRUE(made.ok()) << made.status().message();
-      const LoadedModel read = LoadModel(out_, std::make_unique<CpuOps>(), 2, {}).value();
-      const LoadedModel direct =
-          LoadRandomModel("x", SmallConfig(), random, std::make_unique<CpuOps>(), {}).value();
-      EXPECT_EQ(read.checkpoint->bytes(), made->bytes);
-      ASSERT_EQ(read.weights.size(), direct.weights.size());
-      for (const auto& [name, weight] : direct.weights) {
-        const Weight& other = read.weights.at(name);
-        EXPECT_TRUE(other.format == weight.format) << name;
-        EXPECT_TRUE(SameBytes(other.data, weight.data)) << name << " " << format.ToString();
-        EXPECT_TRUE(SameBytes(other.scales, weight.scales)) << name << " " << format.ToString();
-      }
+      EXPECT_EQ(OpenCheckpoint(out_).value()->bytes(), made->bytes);
+      ExpectSameWeights(out_, SmallConfig(), random);
       fs::remove_all(out_);
     }
   }
+}
+
+// Blocks of scales are cut at the end of every matrix: 192 and 160 are no multiples of 128.
+TEST_F(MakeCheckpointTest, WritesExpertsThatLieApart) {
+  const std::string config =
+      SmallQwenConfig(R"({"moe_intermediate_size": 192, "hidden_size": 160})");
+  for (const WeightFormat& format : {kFp8BlockFormat, kBf16Format}) {
+    const RandomOptions random{.seed = 7, .experts = format};
+    const auto made = Make(random, int64_t{1} << 20, config);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    const auto checkpoint = OpenCheckpoint(out_).value();
+    const auto& tensors = checkpoint->tensors();
+    EXPECT_EQ(tensors.at("model.layers.1.mlp.experts.7.up_proj.weight").shape,
+              (std::vector<int64_t>{192, 160}));
+    EXPECT_EQ(tensors.at("model.layers.0.mlp.experts.0.down_proj.weight").shape,
+              (std::vector<int64_t>{160, 192}));
+    EXPECT_EQ(tensors.contains("model.layers.0.mlp.experts.3.gate_proj.weight_scale_inv"),
+              format == kFp8BlockFormat);
+    ExpectSameWeights(out_, config, random);
+    fs::remove_all(out_);
+  }
+  const Status refused = Make({}, int64_t{1} << 20, config).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnsupported);
+  EXPECT_SAYS(refused.message(), "make the experts bf16 or fp8-block");
 }
 
 TEST_F(MakeCheckpointTest, HasThePublishedNamesInSeveralFiles) {
