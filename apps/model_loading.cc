@@ -1,12 +1,16 @@
 #include "model_loading.h"
 
+#include <charconv>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include "base/cpu.h"
 #include "base/env.h"
+#include "base/utf8.h"
 #include "engine/engine.h"
 #include "not_empty.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
@@ -16,6 +20,29 @@ namespace rose {
 namespace {
 
 constexpr const char* kShippedModel = "rosebud";
+
+// Of ROSE_HANG_SECONDS.
+Result<std::chrono::milliseconds> HangLimitOf(const std::string& text) {
+  constexpr int64_t kMost = 1'000'000;
+  if (text.empty()) return std::chrono::milliseconds(CudaConfig().hang_limit);
+  int64_t seconds = -1;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc() || parsed != end || seconds < 0 || seconds > kMost) {
+    return InvalidArgument("ROSE_HANG_SECONDS is '", text, "'; give seconds, 0 to ", kMost,
+                           "; 0 = wait for ever");
+  }
+  return std::chrono::milliseconds(std::chrono::seconds(seconds));
+}
+
+// NOTE: nothing is destroyed and no buffer written: what frees memory of a GPU that hangs waits for
+// ever, and so might whoever holds the lock of a stream. In the second before the end the engine,
+// whose wait has thrown, sends its requests their error.
+void EndHung(const std::string& report) {
+  std::fprintf(stderr, "rose: %s\n", Printable(report, "\n\t").c_str());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::_Exit(1);
+}
 
 }  // namespace
 
@@ -91,7 +118,11 @@ Result<std::unique_ptr<OpSet>> CreateOps(const ModelOptions& options) {
     if (options.threads > 0)
       std::fprintf(stderr, "rose: --threads is for a CPU; here the GPU computes\n");
     const Environment environment = ReadEnvironment();
-    return CreateCudaOps({.is_sync = environment.sync_ops, .fault_at = environment.fault_at});
+    ROSE_ASSIGN_OR_RETURN(const auto hang_limit, HangLimitOf(environment.hang_seconds));
+    return CreateCudaOps({.is_sync = environment.sync_ops,
+                          .fault_at = environment.fault_at,
+                          .hang_limit = hang_limit,
+                          .on_hang = EndHung});
   }
   ROSE_ASSIGN_OR_RETURN(const CpuIsa isa, ChooseCpuIsa(ReadEnvironment().cpu_isa));
   const Precision precision = options.precision == "fast" ? Precision::kFast : Precision::kExact;

@@ -12,6 +12,7 @@ Environment ReadEnvironment() {
   return {.cpu_isa = read("ROSE_CPU_ISA"),
           .sync_ops = !read("ROSE_SYNC_OPS").empty(),
           .fault_at = read("ROSE_FAULT"),
+          .hang_seconds = read("ROSE_HANG_SECONDS"),
           .no_color = !read("NO_COLOR").empty(),
           .api_key = read("ROSE_API_KEY")};
 }

@@ -1,7 +1,9 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <chrono>
 #include <string_view>
 
 #include "base/check.h"
@@ -71,7 +73,8 @@ OpTrail::OpTrail(cudaStream_t stream, OpTrailOptions options)
   const size_t colon = options_.fault_at.find(':');
   if (colon == std::string::npos) return;
   const char* end = options_.fault_at.data() + options_.fault_at.size();
-  (void)std::from_chars(options_.fault_at.data() + colon + 1, end, until_fault_);
+  const auto parsed = std::from_chars(options_.fault_at.data() + colon + 1, end, until_fault_);
+  fault_hangs_ = std::string_view(parsed.ptr, end) == ":hang";
   options_.fault_at.resize(colon);
 }
 
@@ -80,7 +83,10 @@ OpTrail::~OpTrail() {
 }
 
 void OpTrail::Finished(int64_t position) {
-  finished_ = std::max(finished_, position);
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = std::max(finished_, position);
+  }
   // Marks of a graph are overwritten by its next replay; others can wait.
   if (timing_ == OpTiming::kOps) clock_->Read(position);
 }
@@ -96,13 +102,17 @@ std::vector<OpRecord> OpTrail::Since(int64_t position) const {
 RecordedOps OpTrail::Recorded(int64_t position) {
   RecordedOps recorded{.ops = Since(position), .marks = {}};
   if (clock_ != nullptr) recorded.marks = clock_->TakeRecorded();
+  const std::lock_guard lock(mutex_);
   enqueued_ = position;  // they are not: a replay will be
   return recorded;
 }
 
 void OpTrail::Replayed(const RecordedOps& recorded) {
   trail_of_thread = this;
-  for (const OpRecord& op : recorded.ops) Add(op);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const OpRecord& op : recorded.ops) Add(op);
+  }
   if (clock_ != nullptr) clock_->Replayed(recorded.marks, enqueued_ - 1);
 }
 
@@ -114,6 +124,7 @@ void OpTrail::BeginStep() {
 // Counted from the forward pass, so that the marks of a graph fit every step that replays it.
 ProgressMark OpTrail::NewMark(int64_t rows) {
   if (rows == 0) return {};
+  const std::lock_guard lock(mutex_);
   OpRecord& op = ops_[(enqueued_ - 1) % kRecords];
   op.mark = static_cast<int32_t>(enqueued_ - step_at_);
   return {options_.progress, op.mark};
@@ -142,7 +153,7 @@ void OpTrail::SetTiming(OpTiming timing) {
 
 std::vector<TimedOp> OpTrail::TakeTimes() {
   if (clock_ == nullptr) return {};
-  CudaCheck(cudaStreamSynchronize(stream_), "waiting for a step");
+  WaitForAll("waiting for a step");
   Finished(enqueued_);
   clock_->Read(enqueued_ + 1);
   return clock_->Take();
@@ -153,6 +164,7 @@ bool OpTrail::IsMarked() const {
   return timing_ == OpTiming::kOps || (timing_ == OpTiming::kSteps && !is_forward_);
 }
 
+// Under the lock.
 void OpTrail::Add(const OpRecord& op) {
   ops_[enqueued_++ % kRecords] = op;
 }
@@ -160,7 +172,7 @@ void OpTrail::Add(const OpRecord& op) {
 void OpTrail::Begin(const char* name, std::initializer_list<OpSize> sizes) {
   trail_of_thread = this;
   if (options_.is_sync) {
-    CudaCheck(cudaStreamSynchronize(stream_), "waiting for an op");
+    WaitForAll("waiting for an op");
     Finished(enqueued_);
   }
   ROSE_CHECK(std::ssize(sizes) <= OpRecord::kMostSizes, name, " has ", sizes.size(), " sizes");
@@ -169,11 +181,15 @@ void OpTrail::Begin(const char* name, std::initializer_list<OpSize> sizes) {
   op.layer = layer_;
   op.size_count = static_cast<int32_t>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), op.sizes);
-  Add(op);
+  {
+    const std::lock_guard lock(mutex_);
+    Add(op);
+  }
   is_within_ = true;
   if (IsMarked()) clock_->Mark(op, enqueued_ - 1);
   nvtxRangePushA(name);
-  if (until_fault_ > 0 && options_.fault_at == name && --until_fault_ == 0) LaunchFault(stream_);
+  if (until_fault_ == 0 || options_.fault_at != name || --until_fault_ > 0) return;
+  fault_hangs_ ? LaunchHang(stream_) : LaunchFault(stream_);
 }
 
 void OpTrail::End() {
@@ -200,11 +216,12 @@ std::vector<OpRecord> OpTrail::Suspects() const {
   return near.empty() ? all : near;
 }
 
-std::string OpTrail::DescribeFault() const {
+// `verb` says of what they are suspects: "the fault is".
+std::string OpTrail::DescribeSuspects(std::string verb) const {
   const std::vector<OpRecord> ops = Suspects();
   if (ops.empty()) return "";
   if (ops.size() == 1) {
-    return StrCat("; the fault is in ", ops[0].ToString(),
+    return StrCat("; ", verb, " in ", ops[0].ToString(),
                   LayersOf({&ops[0], 1, ops[0].layer, ops[0].layer}));
   }
   std::vector<Line> lines;
@@ -215,16 +232,77 @@ std::string OpTrail::DescribeFault() const {
     line.first_layer = std::min(line.first_layer, op.layer);
     line.last_layer = std::max(line.last_layer, op.layer);
   }
-  std::string text =
-      "\nThe fault is in one of these ops (ROSE_SYNC_OPS=1 waits for each and names the one):";
+  verb[0] = static_cast<char>(std::toupper(verb[0]));
+  std::string text = StrCat(
+      "\n", verb, " in one of these ops (ROSE_SYNC_OPS=1 waits for each and names the one):");
   for (const Line& line : lines) text += StrCat("\n  ", line.op->ToString(), LayersOf(line));
   return text;
+}
+
+// NOTE: asks again and again instead of having CUDA wait. That waits by asking too, but never gives
+// up, and whoever waits is who can tell the requests. The pause keeps lists of calls, which
+// profilers make, short.
+template <typename Query>
+void OpTrail::Poll(const Query& query, std::string_view what, const std::source_location& where) {
+  constexpr auto kPause = std::chrono::microseconds(2);
+  const DeviceCall call(*this);
+  cudaError_t error = query();
+  const bool was_ready = error != cudaErrorNotReady;
+  while (error == cudaErrorNotReady) {
+    const auto next = std::chrono::steady_clock::now() + kPause;
+    while (std::chrono::steady_clock::now() < next) {
+    }
+    if (is_given_up_) {
+      FailCheck(where.file_name(), static_cast<int>(where.line()), "the GPU comes on",
+                StrCat(what, ": ", why_given_up_));
+    }
+    error = query();
+  }
+  if (!was_ready && error == cudaSuccess) (void)cudaGetLastError();  // "not ready" is no error
+  CudaCheck(error, what, where);
+}
+
+void OpTrail::Wait(cudaEvent_t event, std::string_view what, std::source_location where) {
+  Poll([&] { return cudaEventQuery(event); }, what, where);
+}
+
+void OpTrail::WaitForAll(std::string_view what, std::source_location where) {
+  Poll([&] { return cudaStreamQuery(stream_); }, what, where);
+}
+
+DevicePulse OpTrail::Pulse() const {
+  const std::lock_guard lock(mutex_);
+  return {.is_called = depth_ > 0,
+          .calls = calls_,
+          .mark = options_.progress != nullptr ? *options_.progress : 0};
+}
+
+std::string OpTrail::DescribeHang() const {
+  const std::lock_guard lock(mutex_);
+  return DescribeSuspects("it hangs");
+}
+
+void OpTrail::GiveUp(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  why_given_up_ = why;
+  is_given_up_ = true;
+}
+
+DeviceCall::DeviceCall(OpTrail& trail) : trail_(trail) {
+  const std::lock_guard lock(trail_.mutex_);
+  ++trail_.depth_;
+  ++trail_.calls_;
+}
+
+DeviceCall::~DeviceCall() {
+  const std::lock_guard lock(trail_.mutex_);
+  --trail_.depth_;
 }
 
 std::string DescribeOps(cudaError_t error) {
   const OpTrail* trail = trail_of_thread;
   if (trail == nullptr) return "";
-  if (IsFault(error)) return trail->DescribeFault();
+  if (IsFault(error)) return trail->DescribeSuspects("the fault is");
   if (!trail->is_within_) return "";
   const OpRecord& op = trail->ops_[(trail->enqueued_ - 1) % OpTrail::kRecords];
   return StrCat("; in ", op.ToString(), LayersOf({&op, 1, op.layer, op.layer}));

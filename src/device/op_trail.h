@@ -6,10 +6,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
+#include <source_location>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/op_clock.h"
@@ -24,8 +28,8 @@ struct OpTrailOptions {
   bool is_sync = false;
   // Where kernels leave the marks of NewMark; null = they leave none.
   volatile int32_t* progress = nullptr;
-  // "gemm:3": the third gemm has a kernel beside it that writes where it may not. For tests of
-  // what happens then. Empty = none.
+  // "gemm:3": the third gemm has a kernel beside it that writes where it may not; "gemm:3:hang":
+  // one that never ends. For tests of what happens then. Empty = none.
   std::string fault_at;
 };
 
@@ -35,7 +39,17 @@ struct RecordedOps {
   std::vector<OpMark> marks;
 };
 
-// Used by one thread at a time. Keeps the last kRecords ops and allocates nothing while it runs.
+// Signs that the device comes on, while a thread may be waiting for it.
+struct DevicePulse {
+  bool is_called = false;  // a thread is in a call that may wait for the device
+  int64_t calls = 0;       // that were begun so far
+  int32_t mark = 0;        // that kernels left last
+
+  bool operator==(const DevicePulse&) const = default;
+};
+
+// Used by one thread at a time, but what says otherwise. Keeps the last kRecords ops and allocates
+// nothing while it runs.
 class OpTrail {
  public:
   static constexpr int64_t kRecords = 2048;  // two steps of the deepest models
@@ -59,6 +73,17 @@ class OpTrail {
   // Somebody has waited for the first `position` ops, and they went well.
   void Finished(int64_t position);
 
+  // The host waits for the event, or for all that was enqueued. Throws CheckFailure after GiveUp.
+  void Wait(cudaEvent_t event, std::string_view what,
+            std::source_location where = std::source_location::current());
+  void WaitForAll(std::string_view what,
+                  std::source_location where = std::source_location::current());
+
+  // Of any thread: the pulse; which ops a device that hangs may be at; and that it hangs, in words.
+  DevicePulse Pulse() const;
+  std::string DescribeHang() const;
+  void GiveUp(const std::string& why);
+
   // For graphs: the ops since `position`, which were recorded and not enqueued; and a replay of
   // them.
   RecordedOps Recorded(int64_t position);
@@ -75,6 +100,7 @@ class OpTrail {
   bool is_sync() const { return options_.is_sync; }
 
  private:
+  friend class DeviceCall;
   friend class OpScope;
   friend std::string DescribeOps(cudaError_t error);
 
@@ -83,27 +109,54 @@ class OpTrail {
   void Add(const OpRecord& op);
   std::vector<OpRecord> Since(int64_t position) const;
   bool IsMarked() const;
+  template <typename Query>
+  void Poll(const Query& query, std::string_view what, const std::source_location& where);
   std::vector<OpRecord> Suspects() const;
-  std::string DescribeFault() const;
+  std::string DescribeSuspects(std::string verb) const;
 
   const cudaStream_t stream_;
   OpTrailOptions options_;
-  int64_t until_fault_ = 0;    // ops named so until the fault; 0 = there will be none
-  std::vector<OpRecord> ops_;  // a ring
-  int64_t enqueued_ = 0;
-  int64_t step_at_ = 0;  // where the step, or its forward pass, began
-  int64_t finished_ = 0;
+  int64_t until_fault_ = 0;  // ops named so until the fault; 0 = there will be none
+  bool fault_hangs_ = false;
+  int64_t step_at_ = 0;     // where the step, or its forward pass, began
   bool is_within_ = false;  // an op is being enqueued
   int32_t layer_ = -1;
   OpTiming timing_ = OpTiming::kOff;
   bool is_forward_ = false;
   std::unique_ptr<OpClock> clock_;  // unless timing is off
+
+  // Guards what follows: for every write by the thread that uses the trail, and every read by
+  // others. NOTE: nobody contends for it but the one who looks whether the device hangs, some times
+  // a minute, so that it costs 20 ns where an op costs microseconds.
+  mutable std::mutex mutex_;
+  std::vector<OpRecord> ops_;  // a ring
+  int64_t enqueued_ = 0;
+  int64_t finished_ = 0;
+  int64_t calls_ = 0;
+  int64_t depth_ = 0;  // calls that are within each other
+  std::string why_given_up_;
+
+  std::atomic<bool> is_given_up_ = false;  // set behind why_given_up_
+};
+
+// In its life a thread is in a call that may wait for the device: a wait, but launches and
+// allocations wait too once enough is queued.
+class DeviceCall {
+ public:
+  explicit DeviceCall(OpTrail& trail);
+  ~DeviceCall();
+  DeviceCall(const DeviceCall&) = delete;
+  DeviceCall& operator=(const DeviceCall&) = delete;
+
+ private:
+  OpTrail& trail_;
 };
 
 // The launches in its life belong to one op.
 class OpScope {
  public:
-  OpScope(OpTrail& trail, const char* name, std::initializer_list<OpSize> sizes) : trail_(trail) {
+  OpScope(OpTrail& trail, const char* name, std::initializer_list<OpSize> sizes)
+      : trail_(trail), call_(trail) {
     trail_.Begin(name, sizes);
   }
   ~OpScope() { trail_.End(); }
@@ -112,6 +165,7 @@ class OpScope {
 
  private:
   OpTrail& trail_;
+  const DeviceCall call_;
 };
 
 // What a failed call of this thread has to do with ops, to stand behind its message: a refused

@@ -1,7 +1,10 @@
-// Must: a fault of the device ends with a report that names op and shapes, and nothing hangs. Each
-// runs in a process of its own, whose device is of no use afterwards.
+// Must: a fault of the device, or a kernel that never ends, ends with a report that names op and
+// shapes, and nothing hangs. Each runs in a process of its own, whose device is of no use
+// afterwards.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -27,8 +30,23 @@ class GpuFault : public testing::Test {
   }
 };
 
+// The op hangs, for two seconds; then a second is left to tell the requests, as programs leave it.
+CudaConfig HangAt(const std::string& op) {
+  return {.fault_at = op + ":hang",
+          .hang_limit = std::chrono::seconds(2),
+          .on_hang = [](const std::string& report) {
+            std::fprintf(stderr, "the watch: %s\n", report.c_str());
+            ::sleep(1);
+            std::_Exit(1);
+          }};
+}
+
+// A process that the watch does not end fails the test by the signal that does.
+constexpr unsigned kMostSeconds = 60;
+
 // Ends the process: 1 and the failure on stderr, or 0.
 [[noreturn]] void RunSteps(const CudaConfig& config) {
+  ::alarm(kMostSeconds);
   try {
     const LoadedModel loaded =
         LoadModel(kToyA, CreateCudaOps(config).value(), /*threads=*/1, {}).value();
@@ -46,6 +64,7 @@ class GpuFault : public testing::Test {
 
 // The same with an engine, whose steps are recorded and replayed; the request must hear of it.
 [[noreturn]] void RunEngine(const CudaConfig& config) {
+  ::alarm(kMostSeconds);
   const LoadedModel loaded =
       LoadModel(kToyA, CreateCudaOps(config).value(), /*threads=*/1, {}).value();
   std::promise<std::string> failed;
@@ -92,9 +111,31 @@ TEST_F(GpuFault, RequestsOfAnEngineEndWithAnError) {
               "the request: .*cudaErrorIllegalAddress");
 }
 
+// What hung lies between the marks of two norms. The report comes from the watch, since the process
+// that frees memory of a device that hangs waits for ever.
+TEST_F(GpuFault, AKernelThatNeverEndsEndsTheProcess) {
+  EXPECT_EXIT(RunSteps(HangAt("route:2")), testing::ExitedWithCode(1),
+              "the watch: the GPU hangs: no sign of progress for 2 s .*\nIt hangs in one of these "
+              "ops.*\n  route \\[tokens=7, hidden=192, experts=8, top_k=4\\] of layer 1");
+  CudaConfig config = HangAt("experts_down:3");
+  config.is_sync = true;
+  EXPECT_EXIT(RunSteps(config), testing::ExitedWithCode(1),
+              "the watch: the GPU hangs.*; it hangs in experts_down \\[tokens=7, top_k=.* of layer "
+              "2");
+}
+
+TEST_F(GpuFault, RequestsHearOfAKernelThatNeverEnds) {
+  // The second step that decodes is recorded, and hangs as a graph.
+  EXPECT_EXIT(RunEngine(HangAt("logits:3")), testing::ExitedWithCode(1),
+              "the request: .*waiting for a step: the GPU hangs.*\n  logits \\[tokens=1, vocab=");
+  EXPECT_EXIT(RunEngine(HangAt("draw:2")), testing::ExitedWithCode(1),
+              "the request: .*waiting for a step: the GPU hangs.*draw \\[draws=1, vocab=");
+}
+
 TEST_F(GpuFault, WithoutOneAllIsWell) {
   EXPECT_EXIT(RunSteps({.is_sync = true}), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunEngine({.is_sync = true}), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunEngine(HangAt("logits:1000")), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

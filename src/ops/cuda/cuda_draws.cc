@@ -133,7 +133,7 @@ void CudaDraws::Draw(const Tensor& logits, std::span<const DrawSpec> draws) {
 std::span<const int32_t> CudaDraws::Wait() {
   ROSE_CHECK_GT(submitted_, waited_);
   const Slot& slot = slots_[waited_++ % slots_.size()];
-  CudaCheck(cudaEventSynchronize(slot.done), "waiting for a step");
+  trail_.Wait(slot.done, "waiting for a step");
   trail_.Finished(slot.done_ops);
   return {reinterpret_cast<const int32_t*>(slot.tokens.get()), static_cast<size_t>(slot.draws)};
 }

@@ -114,6 +114,7 @@ double CudaMeter::Sample(StepGraphs& graphs, size_t which, const MeteredCalls& c
   for (int64_t i = 0; i < rounds; ++i) Enqueue(graphs, which, calls);
   end_.Record(stream_);
   if (reads_clocks) clocks_ = ReadGpuClocks(pci_address_);  // while it runs
+  const DeviceCall call(trail_);
   const double us = end_.MicrosecondsSince(begin_);
   if (!calls.is_recordable) calls.settle();
   return us;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/arena.h"
+#include "device/hang_watch.h"
 #include "device/memory.h"
 #include "device/op_trail.h"
 #include "device/stream.h"
@@ -137,6 +138,7 @@ class CudaOps : public OpSet {
   std::vector<PinnedMemory> to_host_;
   int64_t to_host_bytes_ = 0;
   int64_t to_host_used_ = 0;
+  std::unique_ptr<HangWatch> watch_;  // last: it looks at the trail
 };
 
 }  // namespace rose

@@ -83,10 +83,14 @@ CudaOps::CudaOps(const CudaConfig& config)
       graphs_(stream_.get(), trail_) {
   CudaCheck(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, /*device=*/0),
             "asking for the GPU's multiprocessors");
+  if (config.on_hang && config.hang_limit.count() > 0) {
+    watch_ = std::make_unique<HangWatch>(trail_, config.hang_limit, config.on_hang);
+  }
 }
 
 CudaOps::~CudaOps() {
   // Kernels in flight use the memory that goes now.
+  const DeviceCall call(trail_);
   (void)cudaStreamSynchronize(stream_.get());
 }
 
@@ -160,7 +164,7 @@ Tensor CudaOps::ToHost(const Tensor& x) {
   to_host_used_ += bytes;
   CudaCheck(cudaMemcpyAsync(data, x.raw(), x.bytes(), cudaMemcpyDeviceToHost, stream_.get()),
             "copying to the host");
-  CudaCheck(cudaStreamSynchronize(stream_.get()), "waiting for a step");
+  trail_.WaitForAll("waiting for a step");
   trail_.Finished(trail_.position());
   return Tensor(data, x.dtype(), x.shape());
 }

@@ -2,7 +2,9 @@
 // too. docs/cuda.md describes memory, streams and the order of sums.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +31,13 @@ struct CudaConfig {
   bool is_sync = false;
   // OpTrailOptions::fault_at: where the device shall fail, for tests.
   std::string fault_at;
+  // A call that waits so long for the GPU, while no norm begins, has met a kernel that never ends.
+  // Zero = it may take any time.
+  std::chrono::milliseconds hang_limit = std::chrono::seconds(60);
+  // Told then, on a thread of its own; null = nobody is. Waits of steps throw at the same time.
+  // What frees memory of the device waits for ever from then on: the process is to end within a
+  // second or so, and to destroy nothing.
+  std::function<void(const std::string& report)> on_hang;
   UploadConfig upload = {};
 };
 

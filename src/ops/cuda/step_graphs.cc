@@ -32,6 +32,7 @@ Tensor StepGraphs::Run(int64_t shape, const std::function<Tensor()>& ops) {
   Recorded& recorded = found->second;
   if (recorded.graph == nullptr) Record(shape, ops);
   trail_.Replayed(recorded.ops);
+  const DeviceCall call(trail_);
   CudaCheck(cudaGraphLaunch(recorded.graph.get(), stream_), "replaying a step");
   return recorded.result;
 }
