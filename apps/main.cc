@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "commands.h"
 
@@ -27,6 +28,7 @@ int ReportFailure(const Status& status) {
 }  // namespace rose
 
 int main(int argc, char** argv) {
+  rose::EndWhereFilesAreCut();
   CLI::App app{
       "rose serves gpt-oss and Qwen3-MoE models: checkpoint in, OpenAI-compatible API out."};
   app.require_subcommand(1);

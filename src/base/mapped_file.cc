@@ -6,12 +6,37 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "base/file.h"
 
 namespace rose {
+namespace {
+
+// Nothing here but what a signal's handler may call.
+void OnBusError(int signal, siginfo_t* info, void* /*context*/) {
+  constexpr char kSentence[] =
+      "rose: a file that is in use, as those of a checkpoint are, was cut short, or its disk "
+      "failed; start again when it is whole\n";
+  if (info->si_code == BUS_ADRERR) {
+    const ssize_t ignored = ::write(STDERR_FILENO, kSentence, sizeof(kSentence) - 1);
+    (void)ignored;
+    ::_exit(1);
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+}  // namespace
+
+void EndWhereFilesAreCut() {
+  struct sigaction action{};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
   // Opening a pipe would wait for its writer; without blocking it is refused below.

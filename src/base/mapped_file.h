@@ -13,8 +13,8 @@ namespace rose {
 class MappedFile {
  public:
   // kNotFound if there is no such file, kIo if it cannot be opened or mapped. An empty file is an
-  // empty view. NOTE: a file that is cut short while it is mapped kills the reader (SIGBUS); the
-  // converter therefore never writes in place.
+  // empty view. NOTE: a file that is cut short while it is mapped kills the reader (SIGBUS, see
+  // EndWhereFilesAreCut); the converter therefore never writes in place.
   static Result<MappedFile> Open(const std::string& path);
 
   MappedFile() = default;
@@ -34,5 +34,9 @@ class MappedFile {
   int64_t size_ = 0;
   int fd_ = -1;
 };
+
+// From now on the process ends with exit code 1 and a sentence on stderr, not with a bare signal,
+// when it reads a part of a mapped file that is no longer there.
+void EndWhereFilesAreCut();
 
 }  // namespace rose

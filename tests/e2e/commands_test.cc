@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -56,6 +57,19 @@ TEST(Serve, GoesOnWithoutItsLog) {
   const size_t first = said.find("the access log '/dev/full' cannot be written");
   EXPECT_NE(first, std::string::npos) << said;
   EXPECT_EQ(said.find("access log", first + 20), std::string::npos) << said;
+}
+
+TEST(Serve, SaysThatItsCheckpointWasCutShort) {
+  namespace fs = std::filesystem;
+  const fs::path folder = TempPath("cut_checkpoint");
+  fs::copy(kModel, folder, fs::copy_options::recursive);
+  Program serve({"serve", folder, "--port", "0", "--device", "cpu"});
+  HttpClient client = HttpClient::Connect("127.0.0.1", PortOf(serve)).value();
+  fs::resize_file(folder / "model.safetensors", 4096);
+  (void)client.Ask("POST", "/v1/chat/completions", Question(""));
+  EXPECT_EQ(serve.Wait(), 1);
+  EXPECT_NE(serve.errors().find("was cut short"), std::string::npos) << serve.errors();
+  fs::remove_all(folder);
 }
 
 TEST(Serve, TakesKeysFromAFile) {
