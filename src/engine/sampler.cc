@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/check.h"
 #include "base/draw.h"
+#include "engine/logit_sums.h"
 
 namespace rose {
 namespace {
 
-constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 // Below this a temperature only asks for the largest logit, and 1 / temperature would overflow.
 constexpr double kGreedyTemperature = 1e-5;
-
-// NaN and -inf are never drawn; +inf becomes the largest number, so that differences stay numbers.
-float Sane(float logit) {
-  if (!(logit > kExcluded)) return kExcluded;
-  return std::min(logit, std::numeric_limits<float>::max());
-}
 
 // Index of the largest, the lowest of equals.
 int32_t Largest(std::span<const float> logits) {
@@ -39,7 +32,7 @@ bool HasPenalty(const SamplingParams& p) {
 DrawRule DrawRuleOf(const SamplingParams& p, uint64_t seed, int64_t position) {
   const bool is_greedy = p.temperature < kGreedyTemperature;
   return {.inverse_temperature = is_greedy ? 0.0f : static_cast<float>(1.0 / p.temperature),
-          .min_p_bound = p.min_p > 0 ? static_cast<float>(std::log(p.min_p)) : kExcluded,
+          .min_p_bound = p.min_p > 0 ? static_cast<float>(std::log(p.min_p)) : kExcludedLogit,
           .top_k = p.top_k,
           .top_p = p.top_p,
           .word = DrawWord(seed, position),
@@ -71,12 +64,12 @@ Result<SampledToken> Sampler::Draw(const SampleRow& row) {
   if (!row.mask.empty()) KeepMask(row.mask);
   Exclude(row);
   int32_t best = Largest(logits_);
-  if (logits_[best] == kExcluded && !row.mask.empty()) {
+  if (logits_[best] == kExcludedLogit && !row.mask.empty()) {
     Adjust(row);
     KeepMask(row.mask);
     best = Largest(logits_);
   }
-  if (logits_[best] == kExcluded) {
+  if (logits_[best] == kExcludedLogit) {
     return Status(StatusCode::kInternal, NothingToDraw(row.id, std::ssize(row.history)));
   }
   SampledToken token;
@@ -89,7 +82,8 @@ Result<SampledToken> Sampler::Draw(const SampleRow& row) {
 }
 
 Result<SampledToken> Sampler::Score(std::span<const float> logits, int32_t id, int64_t top) {
-  if (std::all_of(logits.begin(), logits.end(), [](float x) { return Sane(x) == kExcluded; })) {
+  if (std::all_of(logits.begin(), logits.end(),
+                  [](float x) { return SaneLogit(x) == kExcludedLogit; })) {
     return Status(StatusCode::kInternal, "all logits are NaN or minus infinity");
   }
   SampledToken token;
@@ -101,20 +95,20 @@ Result<SampledToken> Sampler::Score(std::span<const float> logits, int32_t id, i
 // Logits with bias and penalties.
 void Sampler::Adjust(const SampleRow& row) {
   logits_.resize(row.logits.size());
-  std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), Sane);
-  for (const auto& [id, bias] : row.params->logit_bias) logits_[id] = Sane(logits_[id] + bias);
+  std::transform(row.logits.begin(), row.logits.end(), logits_.begin(), SaneLogit);
+  for (const auto& [id, bias] : row.params->logit_bias) logits_[id] = SaneLogit(logits_[id] + bias);
   if (HasPenalty(*row.params)) Penalise(row);
 }
 
 void Sampler::Exclude(const SampleRow& row) {
-  for (int32_t id : ExcludedIds(row)) logits_[id] = kExcluded;
+  for (int32_t id : ExcludedIds(row)) logits_[id] = kExcludedLogit;
   if (!row.params->allowed_ids.empty()) KeepOnly(row.params->allowed_ids);
 }
 
 void Sampler::KeepOnly(std::span<const int32_t> ids) {
   candidates_.clear();
   for (int32_t id : ids) candidates_.push_back({logits_[id], id, 0});
-  std::fill(logits_.begin(), logits_.end(), kExcluded);
+  std::fill(logits_.begin(), logits_.end(), kExcludedLogit);
   for (const Candidate& kept : candidates_) logits_[kept.id] = kept.logit;
 }
 
@@ -126,7 +120,7 @@ void Sampler::KeepMask(std::span<const uint32_t> mask) {
     const uint32_t bits = word < std::ssize(mask) ? mask[word] : 0;
     if (bits == ~uint32_t{0}) continue;
     for (int64_t id = first; id < std::min(vocab, first + 32); ++id) {
-      if ((bits >> (id % 32) & 1) == 0) logits_[id] = kExcluded;
+      if ((bits >> (id % 32) & 1) == 0) logits_[id] = kExcludedLogit;
     }
   }
 }
@@ -150,7 +144,7 @@ void Sampler::Penalise(const SampleRow& row) {
     const float occurrences = static_cast<float>(counts_[id] - 1);
     logit = logit - frequency * occurrences;
     if (occurrences > 0) logit = logit - presence;
-    logits_[id] = Sane(logit);
+    logits_[id] = SaneLogit(logit);
     counts_[id] = 0;
   }
   touched_.clear();
@@ -233,36 +227,42 @@ void Sampler::KeepTopP(double top_p) {
 // Log-probabilities of the model's own distribution: of the logits as they came.
 void Sampler::AddLogprobs(std::span<const float> logits, int64_t top, SampledToken& token,
                           std::span<const int32_t> also) {
-  logits_.resize(logits.size());
-  std::transform(logits.begin(), logits.end(), logits_.begin(), Sane);
-  const float largest = logits_[Largest(logits_)];
-  double sum = 0;
-  for (float logit : logits_) sum += std::exp(static_cast<double>(logit - largest));
-  const float log_sum = static_cast<float>(std::log(sum));
-  const auto logprob = [&](int32_t id) { return (logits_[id] - largest) - log_sum; };
+  LargestOfBlocks(isa_, logits, largest_);
+  const float largest = *std::max_element(largest_.begin(), largest_.end());
+  const float log_sum = static_cast<float>(std::log(SumOfExponentials(isa_, logits, largest)));
+  const auto logprob = [&](int32_t id) { return (SaneLogit(logits[id]) - largest) - log_sum; };
   token.logprob = logprob(token.id);
-  KeepMostLikely(top);
+  KeepMostLikely(logits, top);
   for (const Candidate& likely : candidates_) {
     token.top.push_back({.id = likely.id, .logprob = logprob(likely.id)});
   }
   for (int32_t id : also) token.top.push_back({.id = id, .logprob = logprob(id)});
 }
 
-// Makes candidates_ the `top` largest of logits_, largest first; what is excluded is none.
-void Sampler::KeepMostLikely(int64_t top) {
+// Makes candidates_ the `top` largest of `logits`, largest first; what is excluded is none. Only
+// blocks whose largest, in largest_, may be one of them are looked at.
+void Sampler::KeepMostLikely(std::span<const float> logits, int64_t top) {
   candidates_.clear();
   if (top == 0) return;
   // A heap of the most likely so far, with the least likely of them in front.
-  for (size_t id = 0; id < logits_.size(); ++id) {
-    const float logit = logits_[id];
-    if (logit == kExcluded) continue;
-    if (std::ssize(candidates_) == top) {
-      if (logit <= candidates_.front().logit) continue;  // of equals, the lower id came first
-      std::pop_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
-      candidates_.pop_back();
+  const auto is_none = [&](float logit) {
+    if (logit == kExcludedLogit) return true;
+    // Of equals, the lower id came first.
+    return std::ssize(candidates_) == top && logit <= candidates_.front().logit;
+  };
+  for (size_t block = 0; block < largest_.size(); ++block) {
+    if (is_none(largest_[block])) continue;
+    const size_t begin = block * kLogitBlock;
+    for (size_t id = begin; id < std::min(logits.size(), begin + kLogitBlock); ++id) {
+      const float logit = SaneLogit(logits[id]);
+      if (is_none(logit)) continue;
+      if (std::ssize(candidates_) == top) {
+        std::pop_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
+        candidates_.pop_back();
+      }
+      candidates_.push_back({logit, static_cast<int32_t>(id), 0});
+      std::push_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
     }
-    candidates_.push_back({logit, static_cast<int32_t>(id), 0});
-    std::push_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
   }
   std::sort_heap(candidates_.begin(), candidates_.end(), kMoreLikely);
 }

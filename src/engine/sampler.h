@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu.h"
 #include "base/draw.h"
 #include "base/status.h"
 #include "request/request.h"
@@ -71,10 +72,12 @@ class Sampler {
   void KeepTopP(double top_p);
   void AddLogprobs(std::span<const float> logits, int64_t top, SampledToken& token,
                    std::span<const int32_t> also);
-  void KeepMostLikely(int64_t top);
+  void KeepMostLikely(std::span<const float> logits, int64_t top);
 
+  const CpuIsa isa_ = DetectCpuIsa();
   std::vector<float> logits_;      // [vocab] adjusted
   std::vector<uint64_t> weights_;  // [vocab]
+  std::vector<float> largest_;     // [blocks of the vocabulary], as LargestOfBlocks has them
   std::vector<Candidate> candidates_;
   std::vector<int32_t> counts_;  // [vocab] 1 + occurrences in the output, or 0; all 0 between draws
   std::vector<int32_t> touched_;  // ids with a count
