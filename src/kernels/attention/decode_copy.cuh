@@ -19,21 +19,6 @@ constexpr int kSplit = kSplitPages * kPage;
 constexpr int kDecodeStages = 12;  // pages of the ring
 static_assert(kDecodeWarps == kSplitPages, "a warp has a page");
 
-struct DecodeParams {
-  const Bf16* qkv;
-  const Bf16* keys;
-  const Bf16* values;
-  const Bf16* sinks;
-  Bf16* out;
-  const int32_t* pages;
-  AttentionWork work;
-  int64_t qkv_stride;
-  int heads, kv_heads, group;  // group: query heads of a KV head
-  int blocks;                  // of 8 query heads of a KV head
-  int window;
-  float scale;  // of scores, in powers of two
-};
-
 template <int kDim>
 struct DecodeShared {
   uint16_t ring[kDecodeStages][kPage * kDim];
@@ -71,7 +56,7 @@ struct DecodeStep {
 };
 
 // The first step of unit `unit`.
-__device__ inline DecodeStep FirstStep(const DecodeParams& p, int unit, int units) {
+__device__ inline DecodeStep FirstStep(const AttendParams& p, int unit, int units) {
   DecodeStep step{};
   step.unit = unit < units ? unit : -1;
   if (step.unit < 0) return step;
@@ -86,7 +71,7 @@ __device__ inline DecodeStep FirstStep(const DecodeParams& p, int unit, int unit
   return step;
 }
 
-__device__ inline DecodeStep NextStep(const DecodeParams& p, const DecodeStep& now, int units) {
+__device__ inline DecodeStep NextStep(const AttendParams& p, const DecodeStep& now, int units) {
   DecodeStep next = now;
   if (now.IsLastSplit()) {
     next = FirstStep(p, now.unit + static_cast<int>(gridDim.x), units);
@@ -99,7 +84,7 @@ __device__ inline DecodeStep NextStep(const DecodeParams& p, const DecodeStep& n
 }
 
 // Lane j < 8: page j of the split.
-__device__ inline int32_t LanePage(const DecodeParams& p, const DecodeStep& step) {
+__device__ inline int32_t LanePage(const AttendParams& p, const DecodeStep& step) {
   const int j = threadIdx.x % 32;
   if (step.unit < 0 || !step.Sees(j)) return 0;
   return p.pages[step.item.pages_at + step.split * kSplitPages + j];
@@ -108,7 +93,7 @@ __device__ inline int32_t LanePage(const DecodeParams& p, const DecodeStep& step
 // Copies page j of `from` (keys or values) to its place in the ring, as far as the row sees it;
 // zeros elsewhere.
 template <int kDim>
-__device__ void CopyPage(const DecodeParams& p, DecodeShared<kDim>& shared, const DecodeStep& step,
+__device__ void CopyPage(const AttendParams& p, DecodeShared<kDim>& shared, const DecodeStep& step,
                          const Bf16* from, int32_t page, int j, unsigned at) {
   constexpr int kChunks = kDim / 8;
   const int stage = at % kDecodeStages, thread = threadIdx.x % kDecodeCopyThreads;
@@ -127,7 +112,7 @@ __device__ void CopyPage(const DecodeParams& p, DecodeShared<kDim>& shared, cons
 // Copies all pages of all units of this CTA. Pages that earlier steps filled were written before
 // the kernel ahead began; so was the plan. The rest waits for it.
 template <int kDim>
-__device__ void CopyPages(const DecodeParams& p, DecodeShared<kDim>& shared, int units) {
+__device__ void CopyPages(const AttendParams& p, DecodeShared<kDim>& shared, int units) {
   DecodeStep step = FirstStep(p, blockIdx.x, units);
   int32_t pages = LanePage(p, step);
   bool waited = false;

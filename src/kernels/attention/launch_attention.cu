@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "device/cuda_check.h"
@@ -58,6 +59,27 @@ AttentionWork LayOutWork(const AttentionLimits& limits, void* workspace, int64_t
   work.partials = Take<float>(workspace, offset, work.slots * limits.heads * (limits.head_dim + 2));
   if (bytes) *bytes = offset;
   return work;
+}
+
+AttendParams MakeAttendParams(const AttentionParams& params) {
+  const AttentionLimits& limits = params.limits;
+  const int64_t group = limits.heads / limits.kv_heads;
+  const double scale = 1.44269504088896340736 / std::sqrt(static_cast<double>(limits.head_dim));
+  return {.qkv = params.qkv,
+          .keys = params.keys,
+          .values = params.values,
+          .sinks = params.sinks,
+          .out = params.out,
+          .pages = params.step.pages,
+          .work = LayOutWork(limits, params.workspace, nullptr),
+          .qkv_stride = params.qkv_stride,
+          .heads = static_cast<int>(limits.heads),
+          .kv_heads = static_cast<int>(limits.kv_heads),
+          .group = static_cast<int>(group),
+          .blocks = static_cast<int>((group + kDecodeHeads - 1) / kDecodeHeads),
+          .dim = static_cast<int>(limits.head_dim),
+          .window = static_cast<int>(limits.window),
+          .scale = static_cast<float>(scale)};
 }
 
 int64_t AttentionWorkspaceBytes(const AttentionLimits& limits) {

@@ -12,21 +12,6 @@
 
 namespace rose {
 
-struct PrefillParams {
-  const Bf16* qkv;
-  const Bf16* keys;
-  const Bf16* values;
-  const Bf16* sinks;
-  Bf16* out;
-  const int32_t* pages;
-  const WorkCounts* counts;
-  const RowTile* tiles;
-  int64_t qkv_stride;
-  int heads, kv_heads, group;  // group: query heads of a KV head
-  int window;
-  float scale;  // of scores, in powers of two
-};
-
 constexpr int kPrefillCopyThreads = 128;
 
 // Sizes by head dimension. Registers decide how many warpgroups compute, and where the merged
@@ -68,11 +53,11 @@ struct PrefillUnit {
 };
 
 // The unit of a round: the order of CTAs turns round by round, so that their work is even.
-__device__ inline bool TakeUnit(const PrefillParams& p, int round, int units, PrefillUnit& unit) {
+__device__ inline bool TakeUnit(const AttendParams& p, int round, int units, PrefillUnit& unit) {
   const int ctas = gridDim.x, cta = blockIdx.x;
   const int at = round * ctas + (round % 2 == 0 ? cta : ctas - 1 - cta);
   if (at >= units) return false;
-  unit.tile = p.tiles[at / p.kv_heads];
+  unit.tile = p.work.tiles[at / p.kv_heads];
   unit.kv_head = at % p.kv_heads;
   unit.first = p.window > 0 ? max(0, unit.tile.position - p.window + 1) : 0;
   unit.last = unit.tile.position + unit.tile.rows - 1;
@@ -98,7 +83,7 @@ struct RingPlace {
 template <int kDim>
 struct Copier {
   using S = PrefillSizes<kDim>;
-  const PrefillParams& p;
+  const AttendParams& p;
   PrefillShared<kDim>& shared;
   RingPlace<S::kStages> to{.parity = 1};  // an empty ring may be written
   RingPlace<S::kStages> delivered{};
@@ -166,7 +151,7 @@ __device__ void Copier<kDim>::CopyPage(const PrefillUnit& unit, int64_t page, in
 }
 
 template <int kDim>
-__device__ void CopyPages(const PrefillParams& p, PrefillShared<kDim>& shared, int units) {
+__device__ void CopyPages(const AttendParams& p, PrefillShared<kDim>& shared, int units) {
   Copier<kDim> copier{p, shared};
   PrefillUnit unit;
   for (int round = 0; TakeUnit(p, round, units, unit); ++round) {

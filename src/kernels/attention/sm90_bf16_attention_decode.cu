@@ -21,6 +21,7 @@
 #include "device/launch.h"
 #include "kernels/attention/canonical.cuh"
 #include "kernels/attention/decode_copy.cuh"
+#include "kernels/attention/decode_values.cuh"
 #include "kernels/attention/page_tile.cuh"
 #include "kernels/attention/work.h"
 #include "kernels/common/ptx/bulk_copy.cuh"
@@ -36,7 +37,7 @@ struct Queries {
 };
 
 template <int kDim>
-__device__ Queries<kDim> LoadQueries(const DecodeParams& p, const DecodeStep& step) {
+__device__ Queries<kDim> LoadQueries(const AttendParams& p, const DecodeStep& step) {
   const int lane = threadIdx.x % 32;
   Queries<kDim> queries;
   const Bf16* q = p.qkv + step.item.row * p.qkv_stride + int64_t{step.head + lane / 4} * kDim;
@@ -77,7 +78,7 @@ __device__ void Scores(const DecodeStep& step, const Queries<kDim>& queries, con
 // Turns the warp's scores into weights in shared memory, with the offset that the pages up to this
 // one give.
 template <int kDim>
-__device__ void Weights(const DecodeParams& p, DecodeShared<kDim>& shared, bool sees,
+__device__ void Weights(const AttendParams& p, DecodeShared<kDim>& shared, bool sees,
                         float (&s)[8][2]) {
   const int lane = threadIdx.x % 32, page = threadIdx.x / 32, row = lane / 4;
   float offset = kNothing, factor = 1;
@@ -107,118 +108,8 @@ __device__ void Weights(const DecodeParams& p, DecodeShared<kDim>& shared, bool 
   if (lane % 4 == 0) shared.factors[page][row] = factor;
 }
 
-// A thread's values of a row: dims 8 (warp * kTiles + n) + 2 (lane % 4) and the next, of lane / 4.
 template <int kDim>
-struct Values {
-  static constexpr int kTiles = kDim / 8 / kDecodeWarps;
-  float v[kTiles][2];
-  float offset, sum;  // of the row
-  __device__ static int Dim(int n) {
-    return (static_cast<int>(threadIdx.x) / 32 * kTiles + n) * 8 + threadIdx.x % 4 * 2;
-  }
-};
-
-template <int kDim>
-__device__ Values<kDim> SplitValues(const DecodeStep& step, DecodeShared<kDim>& shared) {
-  constexpr int kTiles = Values<kDim>::kTiles;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4;
-  float c[kTiles][4] = {};
-  float sum = 0;
-  for (int j = step.begin; j < step.end; ++j) {
-    const float factor = shared.factors[j][row];
-    sum = __fadd_rn(__fmul_rn(sum, factor), shared.sums[j][row][lane % 4]);
-    const unsigned at = step.ValuesAt(j);
-    const uint32_t base = ptx::SharedAddress(shared.ring[at % kDecodeStages]);
-    ptx::BarrierWait(&shared.full[at % kDecodeStages], at / kDecodeStages % 2);
-    const auto* weights =
-        reinterpret_cast<const uint32_t*>(&shared.weights[row][j * kPage + lane % 4 * 2]);
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      c[n][0] = __fmul_rn(c[n][0], factor);
-      c[n][1] = __fmul_rn(c[n][1], factor);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {  // 16 keys each
-      const uint32_t low[4] = {weights[i * 8], 0, weights[i * 8 + 4], 0};
-      const uint32_t high[4] = {weights[i * 8 + 8], 0, weights[i * 8 + 12], 0};
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        uint32_t v[4];
-        LoadTransposed(v, base + TileByte<kDim>(i * 16 + lane, warp * kTiles + n));
-        ptx::MmaBf16(c[n], low, v[0], v[1]);
-        ptx::MmaBf16(c[n], high, v[2], v[3]);
-      }
-    }
-    __syncwarp();  // all lanes have read the page
-    if (lane == 0) ptx::BarrierArrive(&shared.empty[at % kDecodeStages]);
-  }
-  Values<kDim> values;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    values.v[n][0] = c[n][0];
-    values.v[n][1] = c[n][1];
-  }
-  values.offset = shared.offsets[row];
-  values.sum = QuadSum(sum);
-  return values;
-}
-
-// What a thread has merged of its row.
-template <int kDim>
-struct MergedValues {
-  Merged row;
-  float v[Values<kDim>::kTiles][2];
-
-  __device__ void Clear() {
-    row = {};
-#pragma unroll
-    for (auto& pair : v) pair[0] = pair[1] = 0;
-  }
-  __device__ void Add(const Values<kDim>& split) {
-    const MergeFactors factors = Merge(row, split.offset, split.sum);
-#pragma unroll
-    for (int n = 0; n < Values<kDim>::kTiles; ++n) {
-      v[n][0] = factors.Apply(v[n][0], split.v[n][0]);
-      v[n][1] = factors.Apply(v[n][1], split.v[n][1]);
-    }
-  }
-};
-
-template <int kDim>
-__device__ void Store(const DecodeParams& p, const DecodeStep& step,
-                      const MergedValues<kDim>& merged) {
-  const int row = threadIdx.x % 32 / 4;
-  if (row >= step.heads) return;
-  const int64_t head = step.head + row;
-  const float factor = FinalFactor(merged.row, p.sinks ? Widen(p.sinks[head]) : kNothing);
-  Bf16* out = p.out + (int64_t{step.item.row} * p.heads + head) * kDim;
-#pragma unroll
-  for (int n = 0; n < Values<kDim>::kTiles; ++n) {
-    *reinterpret_cast<uint32_t*>(out + Values<kDim>::Dim(n)) =
-        PackBf16(__fmul_rn(merged.v[n][0], factor), __fmul_rn(merged.v[n][1], factor));
-  }
-}
-
-// Leaves a split's sums in the workspace: [head_dim] values, offset, sum of weights.
-template <int kDim>
-__device__ void LeavePartial(const DecodeParams& p, const DecodeStep& step,
-                             const Values<kDim>& values) {
-  const int row = threadIdx.x % 32 / 4;
-  if (row >= step.heads) return;
-  float* to = p.work.partials +
-              (int64_t{step.item.slot + step.item.part} * p.heads + step.head + row) * (kDim + 2);
-#pragma unroll
-  for (int n = 0; n < Values<kDim>::kTiles; ++n) {
-    *reinterpret_cast<float2*>(to + Values<kDim>::Dim(n)) =
-        make_float2(values.v[n][0], values.v[n][1]);
-  }
-  if (threadIdx.x / 32 == 0 && threadIdx.x % 4 == 0) {
-    *reinterpret_cast<float2*>(to + kDim) = make_float2(values.offset, values.sum);
-  }
-}
-
-template <int kDim>
-__device__ void Compute(const DecodeParams& p, DecodeShared<kDim>& shared, int units) {
+__device__ void Compute(const AttendParams& p, DecodeShared<kDim>& shared, int units) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   DecodeStep step = FirstStep(p, blockIdx.x, units);
   ptx::DependencyWait();  // for the queries; whoever waits for this kernel waits for those ahead
@@ -261,7 +152,7 @@ __device__ void Compute(const DecodeParams& p, DecodeShared<kDim>& shared, int u
 
 template <int kDim>
 __global__ void __launch_bounds__(kDecodeThreads, kDim == 64 ? 2 : 1)
-    sm90_bf16_attention_decode_kernel(const __grid_constant__ DecodeParams p) {
+    sm90_bf16_attention_decode_kernel(const __grid_constant__ AttendParams p) {
   extern __shared__ __align__(1024) uint8_t memory[];
   auto& shared = *reinterpret_cast<DecodeShared<kDim>*>(memory);
   if (threadIdx.x == 0) {
@@ -287,7 +178,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kDim == 64 ? 2 : 1)
 }
 
 template <int kDim>
-void LaunchDecode(const DecodeParams& decode, int64_t bound, cudaStream_t stream) {
+void LaunchDecode(const AttendParams& decode, int64_t bound, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(DecodeShared<kDim>);
   constexpr int kCtas = kDim == 64 ? 2 : 1;  // of an SM
   static_assert(kCtas * (kBytes + 1024) <= 228 * 1024, "the CTAs of an SM share its memory");
@@ -302,26 +193,11 @@ void LaunchDecode(const DecodeParams& decode, int64_t bound, cudaStream_t stream
 }  // namespace
 
 void LaunchDecodeAttention(const AttentionParams& params, cudaStream_t stream) {
-  const AttentionLimits& limits = params.limits;
-  const int64_t group = limits.heads / limits.kv_heads;
-  const DecodeParams decode{.qkv = params.qkv,
-                            .keys = params.keys,
-                            .values = params.values,
-                            .sinks = params.sinks,
-                            .out = params.out,
-                            .pages = params.step.pages,
-                            .work = LayOutWork(limits, params.workspace, nullptr),
-                            .qkv_stride = params.qkv_stride,
-                            .heads = static_cast<int>(limits.heads),
-                            .kv_heads = static_cast<int>(limits.kv_heads),
-                            .group = static_cast<int>(group),
-                            .blocks = static_cast<int>((group + kDecodeHeads - 1) / kDecodeHeads),
-                            .window = static_cast<int>(limits.window),
-                            .scale = ScoreScale(limits.head_dim)};
+  const AttendParams decode = MakeAttendParams(params);
   // Units that there can be, if each row is one item.
   const int64_t rows = std::min(params.step.rows, params.step.seq_count * kDecodeRows);
-  const int64_t bound = (rows + decode.work.slots) * limits.kv_heads * decode.blocks;
-  if (limits.head_dim == 64) {
+  const int64_t bound = (rows + decode.work.slots) * decode.kv_heads * decode.blocks;
+  if (decode.dim == 64) {
     LaunchDecode<64>(decode, bound, stream);
   } else {
     LaunchDecode<128>(decode, bound, stream);

@@ -18,9 +18,8 @@
 
 #include "base/check.h"
 #include "device/launch.h"
-#include "kernels/attention/canonical.cuh"
-#include "kernels/attention/page_tile.cuh"
 #include "kernels/attention/prefill_copy.cuh"
+#include "kernels/attention/prefill_rows.cuh"
 #include "kernels/attention/work.h"
 #include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/common/ptx/warpgroup.cuh"
@@ -28,161 +27,6 @@
 
 namespace rose {
 namespace {
-
-// Offsets and sums of weights, of the split at hand or one that ended.
-struct SplitSums {
-  float offset[2], sum[2];
-};
-
-// What a thread knows of its two rows, [0] of lane / 4 and [1] 8 further in the warp's 16.
-struct QueryRows {
-  int position[2];  // -1: no such row
-  SplitSums split;
-  Merged merged[2];
-  bool has_merged;
-  float factor[2];  // of the values before the page at hand
-};
-
-__device__ inline void BeginSplit(SplitSums& split) {
-  split = {.offset = {kNothing, kNothing}, .sum = {0, 0}};
-}
-
-// Of the thread's row h, [0] or [1]: which of the tile's queries it is.
-__device__ inline int QueryOf(int h) {
-  return static_cast<int>(threadIdx.x) / 32 * 16 + threadIdx.x % 32 / 4 + 8 * h;
-}
-
-__device__ inline void BeginRows(const PrefillParams& p, const PrefillUnit& unit, QueryRows& rows) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int token = QueryOf(h) / p.group;
-    rows.position[h] = token < unit.tile.rows ? unit.tile.position + token : -1;
-    rows.merged[h] = {};
-  }
-  rows.has_merged = false;
-  BeginSplit(rows.split);
-}
-
-// -inf for keys that a row does not see; `position` is that of the page's first key.
-__device__ inline void Mask(const PrefillParams& p, const QueryRows& rows, int position,
-                            float (&s)[32]) {
-  const int column = position + threadIdx.x % 4 * 2;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int at = rows.position[h];
-    const int first = p.window > 0 ? at - p.window + 1 : 0;
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int key = column + n * 8 + i;
-        if (key > at || key < first) s[n * 4 + h * 2 + i] = kNothing;
-      }
-    }
-  }
-}
-
-// Turns scores into weights, and takes account of them in offsets and sums. True if the values
-// before are to be multiplied by rows.factor.
-__device__ inline bool Weights(const PrefillParams& p, QueryRows& rows, float (&s)[32]) {
-  float top[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    top[h] = fmaxf(s[h * 2], s[h * 2 + 1]);
-#pragma unroll
-    for (int n = 1; n < 8; ++n) {
-      top[h] = fmaxf(top[h], fmaxf(s[n * 4 + h * 2], s[n * 4 + h * 2 + 1]));
-    }
-  }
-  // A row grows if and only if one of its four lanes sees it grow.
-  const bool grows = __any_sync(~0u, Grows(rows.split.offset[0], top[0], p.scale) ||
-                                         Grows(rows.split.offset[1], top[1], p.scale));
-  if (grows) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      top[h] = QuadMax(top[h]);
-      rows.factor[h] = 1;
-      if (Grows(rows.split.offset[h], top[h], p.scale)) {
-        const float offset = __fmul_rn(top[h], p.scale);
-        rows.factor[h] = Exp2(__fsub_rn(rows.split.offset[h], offset));
-        rows.split.offset[h] = offset;
-        rows.split.sum[h] = __fmul_rn(rows.split.sum[h], rows.factor[h]);
-      }
-    }
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float base = Base(rows.split.offset[h]);
-    LaneSum sum;
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      float& a = s[n * 4 + h * 2];
-      float& b = s[n * 4 + h * 2 + 1];
-      a = Weigh(a, p.scale, base);
-      b = Weigh(b, p.scale, base);
-      sum.Add(a, b);
-    }
-    rows.split.sum[h] = __fadd_rn(rows.split.sum[h], sum.sum);
-  }
-  return grows;
-}
-
-__device__ inline void Pack(const float (&s)[32], uint32_t (&weights)[16]) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) weights[i] = PackBf16(s[2 * i], s[2 * i + 1]);
-}
-
-// Merges the split whose values are in o. Earlier ones wait in shared memory (unless this is the
-// first), by thread; the result goes there, or to o if this is the last.
-template <int kDim>
-__device__ void MergeSplit(PrefillShared<kDim>& shared, QueryRows& rows, const SplitSums& split,
-                           bool is_last, float (&o)[kDim / 64][32]) {
-  const MergeFactors factors[2] = {Merge(rows.merged[0], split.offset[0], QuadSum(split.sum[0])),
-                                   Merge(rows.merged[1], split.offset[1], QuadSum(split.sum[1]))};
-#pragma unroll
-  for (int d = 0; d < kDim / 64; ++d) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      float4& slot = shared.merged[d * 8 + n][threadIdx.x];
-      float4 v = rows.has_merged ? slot : float4{};
-      v.x = factors[0].Apply(v.x, o[d][n * 4]);
-      v.y = factors[0].Apply(v.y, o[d][n * 4 + 1]);
-      v.z = factors[1].Apply(v.z, o[d][n * 4 + 2]);
-      v.w = factors[1].Apply(v.w, o[d][n * 4 + 3]);
-      if (is_last) {
-        o[d][n * 4] = v.x;
-        o[d][n * 4 + 1] = v.y;
-        o[d][n * 4 + 2] = v.z;
-        o[d][n * 4 + 3] = v.w;
-      } else {
-        slot = v;
-      }
-    }
-  }
-  rows.has_merged = true;
-}
-
-template <int kDim>
-__device__ void Store(const PrefillParams& p, const PrefillUnit& unit, const QueryRows& rows,
-                      const float (&o)[kDim / 64][32]) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    if (rows.position[h] < 0) continue;
-    const int query = QueryOf(h), head = unit.kv_head * p.group + query % p.group;
-    const int64_t row = unit.tile.row + query / p.group;
-    const float factor = FinalFactor(rows.merged[h], p.sinks ? Widen(p.sinks[head]) : kNothing);
-    Bf16* out = p.out + (row * p.heads + head) * kDim + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int d = 0; d < kDim / 64; ++d) {
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        const float* v = &o[d][n * 4 + h * 2];
-        *reinterpret_cast<uint32_t*>(out + d * 64 + n * 8) =
-            PackBf16(__fmul_rn(v[0], factor), __fmul_rn(v[1], factor));
-      }
-    }
-  }
-}
 
 // s = queries . keys of a stage; enqueued, as one group.
 template <int kDim>
@@ -217,7 +61,7 @@ __device__ void IssueValues(const Panel* values, const uint32_t (&weights)[16], 
 }
 
 template <int kDim>
-__device__ void ComputeUnit(const PrefillParams& p, PrefillShared<kDim>& shared,
+__device__ void ComputeUnit(const AttendParams& p, PrefillShared<kDim>& shared,
                             const PrefillUnit& unit, const Panel* queries,
                             RingPlace<PrefillSizes<kDim>::kStages>& from) {
   constexpr int kPanels = kDim / 64;
@@ -282,7 +126,7 @@ __device__ void ComputeUnit(const PrefillParams& p, PrefillShared<kDim>& shared,
 
 template <int kDim>
 __global__ void __launch_bounds__(PrefillSizes<kDim>::kThreads, 1)
-    sm90_bf16_attention_prefill_kernel(const __grid_constant__ PrefillParams p) {
+    sm90_bf16_attention_prefill_kernel(const __grid_constant__ AttendParams p) {
   using S = PrefillSizes<kDim>;
   extern __shared__ __align__(1024) uint8_t memory[];
   auto& shared = *reinterpret_cast<PrefillShared<kDim>*>(memory);
@@ -296,7 +140,7 @@ __global__ void __launch_bounds__(PrefillSizes<kDim>::kThreads, 1)
   }
   __syncthreads();  // the barriers are there
   ptx::DependencyWait();
-  const int units = p.counts->tiles * p.kv_heads;
+  const int units = p.work.counts->tiles * p.kv_heads;
   // The same in all lanes, and known to be: the branch is no divergence around the products.
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == S::kGroups) {
@@ -320,7 +164,7 @@ __global__ void __launch_bounds__(PrefillSizes<kDim>::kThreads, 1)
 }
 
 template <int kDim>
-void LaunchPrefill(const PrefillParams& prefill, int64_t bound, cudaStream_t stream) {
+void LaunchPrefill(const AttendParams& prefill, int64_t bound, cudaStream_t stream) {
   using S = PrefillSizes<kDim>;
   constexpr size_t kBytes = sizeof(PrefillShared<kDim>);
   static_assert(kBytes <= 227 * 1024, "a CTA has 227 KB at most");
@@ -339,24 +183,9 @@ int PrefillQueries(int64_t head_dim) {
 }
 
 void LaunchPrefillAttention(const AttentionParams& params, cudaStream_t stream) {
-  const AttentionLimits& limits = params.limits;
-  const AttentionWork work = LayOutWork(limits, params.workspace, nullptr);
-  const PrefillParams prefill{.qkv = params.qkv,
-                              .keys = params.keys,
-                              .values = params.values,
-                              .sinks = params.sinks,
-                              .out = params.out,
-                              .pages = params.step.pages,
-                              .counts = work.counts,
-                              .tiles = work.tiles,
-                              .qkv_stride = params.qkv_stride,
-                              .heads = static_cast<int>(limits.heads),
-                              .kv_heads = static_cast<int>(limits.kv_heads),
-                              .group = static_cast<int>(limits.heads / limits.kv_heads),
-                              .window = static_cast<int>(limits.window),
-                              .scale = ScoreScale(limits.head_dim)};
-  const int64_t bound = params.step.rows / work.tile_rows + params.step.seq_count;
-  if (limits.head_dim == 64) {
+  const AttendParams prefill = MakeAttendParams(params);
+  const int64_t bound = TileBound(params, prefill.work);
+  if (prefill.dim == 64) {
     LaunchPrefill<64>(prefill, bound, stream);
   } else {
     LaunchPrefill<128>(prefill, bound, stream);

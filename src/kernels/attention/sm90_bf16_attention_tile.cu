@@ -21,22 +21,6 @@ namespace {
 
 constexpr int kThreads = 128;
 
-struct TileParams {
-  const Bf16* qkv;
-  const Bf16* keys;
-  const Bf16* values;
-  const Bf16* sinks;
-  Bf16* out;
-  const int32_t* pages;
-  const WorkCounts* counts;
-  const RowTile* tiles;
-  int64_t qkv_stride;
-  int heads, kv_heads, group;  // group: query heads of a KV head
-  int dim;                     // of a head, kDim at most
-  int window;
-  float scale;  // of scores, in powers of two
-};
-
 // A tile's keys and values of two pages.
 template <int kDim>
 struct TileShared {
@@ -47,7 +31,7 @@ struct TileShared {
 // Keys and values of `page` to stage `stage`: zeros for positions outside [first, last], and dims
 // that the head does not have.
 template <int kDim>
-__device__ void CopyPage(const TileParams& p, TileShared<kDim>& shared, int stage, int64_t page,
+__device__ void CopyPage(const AttendParams& p, TileShared<kDim>& shared, int stage, int64_t page,
                          int position, int first, int last) {
   constexpr int kChunks = kDim / 8;
   const int64_t base = (page * p.kv_heads + blockIdx.y) * kPage * p.dim;
@@ -77,7 +61,7 @@ struct Rows {
 };
 
 template <int kDim>
-__device__ void LoadRows(const TileParams& p, const RowTile& tile, Rows<kDim>& rows) {
+__device__ void LoadRows(const AttendParams& p, const RowTile& tile, Rows<kDim>& rows) {
   const int lane = threadIdx.x % 32, column = lane % 4 * 2;
   for (int h = 0; h < 2; ++h) {
     const int query = threadIdx.x / 32 * 16 + lane / 4 + 8 * h;
@@ -123,7 +107,7 @@ __device__ void EndSplit(Rows<kDim>& rows) {
 
 // Scores of a page's keys, `position` that of the first; -inf where a row does not see one.
 template <int kDim>
-__device__ void Scores(const TileParams& p, const Rows<kDim>& rows, const uint16_t* keys,
+__device__ void Scores(const AttendParams& p, const Rows<kDim>& rows, const uint16_t* keys,
                        int position, float (&s)[8][4]) {
   const int lane = threadIdx.x % 32;
   const uint32_t base = ptx::SharedAddress(keys);
@@ -144,7 +128,7 @@ __device__ void Scores(const TileParams& p, const Rows<kDim>& rows, const uint16
 
 // Turns scores into weights, and takes account of them in the rows' offsets and sums.
 template <int kDim>
-__device__ void Weights(const TileParams& p, Rows<kDim>& rows, float (&s)[8][4]) {
+__device__ void Weights(const AttendParams& p, Rows<kDim>& rows, float (&s)[8][4]) {
   for (int h = 0; h < 2; ++h) {
     float top = kNothing;
     for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(s[n][h * 2], s[n][h * 2 + 1]));
@@ -188,7 +172,7 @@ __device__ void AddValues(Rows<kDim>& rows, const uint16_t* values, const float 
 }
 
 template <int kDim>
-__device__ void Store(const TileParams& p, const Rows<kDim>& rows) {
+__device__ void Store(const AttendParams& p, const Rows<kDim>& rows) {
   const int column = threadIdx.x % 4 * 2;
   for (int h = 0; h < 2; ++h) {
     if (rows.position[h] < 0) continue;
@@ -204,11 +188,11 @@ __device__ void Store(const TileParams& p, const Rows<kDim>& rows) {
 
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
-    sm90_bf16_attention_tile_kernel(const __grid_constant__ TileParams p) {
+    sm90_bf16_attention_tile_kernel(const __grid_constant__ AttendParams p) {
   extern __shared__ __align__(1024) uint8_t memory[];
   auto& shared = *reinterpret_cast<TileShared<kDim>*>(memory);
-  if (static_cast<int>(blockIdx.x) >= p.counts->tiles) return;
-  const RowTile tile = p.tiles[blockIdx.x];
+  if (static_cast<int>(blockIdx.x) >= p.work.counts->tiles) return;
+  const RowTile tile = p.work.tiles[blockIdx.x];
   Rows<kDim> rows;
   LoadRows(p, tile, rows);
 
@@ -241,7 +225,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kDim>
-void LaunchTiles(const TileParams& tiles, int64_t bound, cudaStream_t stream) {
+void LaunchTiles(const AttendParams& tiles, int64_t bound, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(TileShared<kDim>);
   AllowSharedMemory("sm90_bf16_attention_tile", sm90_bf16_attention_tile_kernel<kDim>, kBytes);
   Launch("sm90_bf16_attention_tile", sm90_bf16_attention_tile_kernel<kDim>,
@@ -254,25 +238,9 @@ void LaunchTiles(const TileParams& tiles, int64_t bound, cudaStream_t stream) {
 }  // namespace
 
 void LaunchTileAttention(const AttentionParams& params, cudaStream_t stream) {
-  const AttentionLimits& limits = params.limits;
-  const AttentionWork work = LayOutWork(limits, params.workspace, nullptr);
-  const TileParams tiles{.qkv = params.qkv,
-                         .keys = params.keys,
-                         .values = params.values,
-                         .sinks = params.sinks,
-                         .out = params.out,
-                         .pages = params.step.pages,
-                         .counts = work.counts,
-                         .tiles = work.tiles,
-                         .qkv_stride = params.qkv_stride,
-                         .heads = static_cast<int>(limits.heads),
-                         .kv_heads = static_cast<int>(limits.kv_heads),
-                         .group = static_cast<int>(limits.heads / limits.kv_heads),
-                         .dim = static_cast<int>(limits.head_dim),
-                         .window = static_cast<int>(limits.window),
-                         .scale = ScoreScale(limits.head_dim)};
-  const int64_t bound = params.step.rows / work.tile_rows + params.step.seq_count;
-  if (limits.head_dim <= 64) {
+  const AttendParams tiles = MakeAttendParams(params);
+  const int64_t bound = TileBound(params, tiles.work);
+  if (tiles.dim <= 64) {
     LaunchTiles<64>(tiles, bound, stream);
   } else {
     LaunchTiles<128>(tiles, bound, stream);

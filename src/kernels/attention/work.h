@@ -1,7 +1,6 @@
 // What the attention kernels walk over, in device memory: made by LaunchPlanAttention.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/attention/attention.h"
@@ -72,9 +71,28 @@ struct AttentionWork {
 // Also without memory, for its size.
 AttentionWork LayOutWork(const AttentionLimits& limits, void* workspace, int64_t* bytes);
 
-// 1 / sqrt(head_dim), and log2(e): weights are powers of two of scaled scores.
-inline float ScoreScale(int64_t head_dim) {
-  return static_cast<float>(1.44269504088896340736 / std::sqrt(static_cast<double>(head_dim)));
+// What the kernels that attend take: AttentionParams, in the widths that they compute with.
+struct AttendParams {
+  const Bf16* qkv;
+  const Bf16* keys;
+  const Bf16* values;
+  const Bf16* sinks;
+  Bf16* out;
+  const int32_t* pages;
+  AttentionWork work;
+  int64_t qkv_stride;
+  int heads, kv_heads, group;  // group: query heads of a KV head
+  int blocks;                  // of kDecodeHeads of these
+  int dim;                     // of a head
+  int window;
+  float scale;  // of scores: 1 / sqrt(dim), and log2(e), since weights are powers of two
+};
+
+AttendParams MakeAttendParams(const AttentionParams& params);
+
+// Tiles that the rows of a step can make.
+inline int64_t TileBound(const AttentionParams& params, const AttentionWork& work) {
+  return params.step.rows / work.tile_rows + params.step.seq_count;
 }
 
 // Queries of a tile of the prefill kernel.
