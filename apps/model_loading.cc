@@ -37,11 +37,14 @@ Result<std::chrono::milliseconds> HangLimitOf(const std::string& text) {
 
 // NOTE: nothing is destroyed and no buffer written: what frees memory of a GPU that hangs waits for
 // ever, and so might whoever holds the lock of a stream. In the second before the end the engine,
-// whose wait has thrown, sends its requests their error.
+// whose wait has thrown, sends its requests their error. It ends also if nobody reads the report.
 void EndHung(const std::string& report) {
+  std::thread end([] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::_Exit(1);
+  });
   std::fprintf(stderr, "rose: %s\n", Printable(report, "\n\t").c_str());
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  std::_Exit(1);
+  end.join();
 }
 
 }  // namespace
