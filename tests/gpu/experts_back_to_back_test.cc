@@ -183,7 +183,7 @@ TEST_P(GpuExpertsBackToBack, EndWithTheSameBits) {
   if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
   const auto& [format, experts] = GetParam();
   Layer layer(format, experts);
-  const int pairs = experts > 32 ? 20 : 40;  // of both products, back to back: 3 to 5 kernels each
+  const int pairs = experts > 32 ? 40 : 80;  // of both products, back to back: 3 to 5 kernels each
   for (const Load load : {Load::kBalanced, Load::kSameExperts, Load::kSkewed}) {
     layer.Route(load);
     for (const int64_t tokens :
