@@ -1,4 +1,4 @@
-// The program's commands: one file each, named after the command. Every function adds its
+// The program's commands: a file or a folder each, named after the command. Every function adds its
 // subcommand to `app`; the callback stores the exit code (0 done, 1 failed, 2 wrong use).
 #pragma once
 

@@ -1,4 +1,4 @@
-// rose: serves gpt-oss and Qwen3-MoE models. Each command lives in a file of its name.
+// rose: serves gpt-oss and Qwen3-MoE models. Each command lives in a file or folder of its name.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
-#include "bench.h"
+#include "bench/bench.h"
 #include "commands.h"
 #include "engine/engine_limits.h"
 #include "engine/model_executor.h"

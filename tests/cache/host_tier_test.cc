@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "allocation_count.h"
+#include "bench/allocation_count.h"
 #include "cache/page_ledger.h"
 
 namespace rose {
