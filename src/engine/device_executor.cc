@@ -1,9 +1,11 @@
 #include "engine/device_executor.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/check.h"
+#include "base/cpu.h"
 #include "engine/draw_specs.h"
 #include "engine/host_sampling.h"
 #include "engine/plan_inputs.h"
@@ -11,6 +13,8 @@
 
 namespace rose {
 namespace {
+
+constexpr int kMostScorers = 16;  // threads
 
 // A step between Submit and Wait.
 struct Flight {
@@ -192,7 +196,7 @@ class DeviceExecutor : public Executor {
   int64_t submitted_ = 0, waited_ = 0;
   PlanInputs inputs_;  // of the step submitted last
   DrawSpecs specs_;
-  HostSampling sampling_;
+  HostSampling sampling_{std::min(AvailableCpus(), kMostScorers)};
 };
 
 }  // namespace

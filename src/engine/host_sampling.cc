@@ -24,12 +24,10 @@ Result<SampleRow> SampleRowOf(const SeqPlan& seq, int64_t position) {
 SeqResult HostSampling::Run(const SeqPlan& seq, std::span<const float> rows, int64_t vocab) {
   ROSE_CHECK_EQ(std::ssize(rows), (seq.scored + seq.samples) * vocab);
   SeqResult own;
-  int64_t row = 0;
-  const auto next_row = [&] { return rows.subspan(row++ * vocab, vocab); };
-  for (int64_t i = 0; i < seq.scored && own.error.empty(); ++i) Score(seq, next_row(), own);
+  Score(seq, rows.first(seq.scored * vocab), vocab, own);
   for (int64_t i = 0; i < seq.samples && own.error.empty(); ++i) {
     const int64_t position = std::ssize(seq.history) - seq.samples + 1 + i;
-    Draw(seq, position, next_row(), own);
+    Draw(seq, position, rows.subspan((seq.scored + i) * vocab, vocab), own);
     // Draws behind a rejected draft do not count, and a constraint need not know what it says.
     if (i + 1 < seq.samples && own.error.empty() &&
         own.sampled.back().id != seq.history[position]) {
@@ -39,13 +37,24 @@ SeqResult HostSampling::Run(const SeqPlan& seq, std::span<const float> rows, int
   return own;
 }
 
-void HostSampling::Score(const SeqPlan& seq, std::span<const float> logits, SeqResult& own) {
-  const int64_t position = seq.score_from + std::ssize(own.scored);
-  Result<SampledToken> token = sampler_.Score(logits, seq.history[position + 1], seq.score_top);
-  if (token.ok()) {
-    own.scored.push_back(std::move(*token));
-  } else {
-    own.error = StrCat("request ", seq.id, ": position ", position, ": ", token.status().message());
+void HostSampling::Score(const SeqPlan& seq, std::span<const float> rows, int64_t vocab,
+                         SeqResult& own) {
+  std::vector<SampledToken> tokens(seq.scored);
+  std::vector<Status> statuses(seq.scored);
+  pool_.Run(seq.scored, [&](int64_t row, int thread) {
+    const int32_t id = seq.history[seq.score_from + row + 1];
+    Result<SampledToken> token =
+        samplers_[thread].Score(rows.subspan(row * vocab, vocab), id, seq.score_top);
+    statuses[row] = token.status();
+    if (token.ok()) tokens[row] = std::move(*token);
+  });
+  for (int64_t row = 0; row < seq.scored; ++row) {
+    if (!statuses[row].ok()) {
+      own.error = StrCat("request ", seq.id, ": position ", seq.score_from + row, ": ",
+                         statuses[row].message());
+      return;
+    }
+    own.scored.push_back(std::move(tokens[row]));
   }
 }
 
@@ -58,7 +67,7 @@ void HostSampling::Draw(const SeqPlan& seq, int64_t position, std::span<const fl
     return;
   }
   row->logits = logits;
-  Result<SampledToken> token = sampler_.Draw(*row);
+  Result<SampledToken> token = samplers_.front().Draw(*row);
   if (token.ok()) {
     own.sampled.push_back(std::move(*token));
   } else {

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "request/step_plan.h"
 
@@ -15,15 +17,20 @@ Result<SampleRow> SampleRowOf(const SeqPlan& seq, int64_t position);
 
 class HostSampling {
  public:
+  // `threads` look at the rows of a prompt that are scored; 1 = the caller's.
+  explicit HostSampling(int threads = 1) : pool_(threads), samplers_(threads) {}
+
   // `rows` are the logits [seq.scored + seq.samples, vocab].
   SeqResult Run(const SeqPlan& seq, std::span<const float> rows, int64_t vocab);
 
  private:
-  // Add one row's outcome to a sequence's results; logits [vocab].
-  void Score(const SeqPlan& seq, std::span<const float> logits, SeqResult& own);
+  // Adds the scored rows' outcomes to a sequence's results, up to the first that fails.
+  void Score(const SeqPlan& seq, std::span<const float> rows, int64_t vocab, SeqResult& own);
+  // Adds one row's; logits [vocab].
   void Draw(const SeqPlan& seq, int64_t position, std::span<const float> logits, SeqResult& own);
 
-  Sampler sampler_;
+  ThreadPool pool_;
+  std::vector<Sampler> samplers_;  // one for each thread
 };
 
 }  // namespace rose
