@@ -29,7 +29,10 @@ struct DecodeShared {
   float sums[kSplitPages][kDecodeHeads][4];  // of weights, by lane of a quad
   float offsets[kDecodeHeads];               // after the last page
   uint64_t full[kDecodeStages];              // the threads that copied
-  uint64_t empty[kDecodeStages];             // the warps that compute
+  // The threads that compute: each arrives for its own reads. One lane's arrival behind a
+  // __syncwarp would do, and takes as long; but of that no instruction is left, and racecheck
+  // reports a race.
+  uint64_t empty[kDecodeStages];
 };
 
 // One split of one unit.

@@ -53,8 +53,7 @@ __device__ Values<kDim> SplitValues(const DecodeStep& step, DecodeShared<kDim>& 
         ptx::MmaBf16(c[n], high, v[2], v[3]);
       }
     }
-    __syncwarp();  // all lanes have read the page
-    if (lane == 0) ptx::BarrierArrive(&shared.empty[at % kDecodeStages]);
+    ptx::BarrierArrive(&shared.empty[at % kDecodeStages]);
   }
   Values<kDim> values;
 #pragma unroll

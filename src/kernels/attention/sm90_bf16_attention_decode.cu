@@ -124,8 +124,7 @@ __device__ void Compute(const AttendParams& p, DecodeShared<kDim>& shared, int u
       const unsigned at = step.KeysAt(warp);
       ptx::BarrierWait(&shared.full[at % kDecodeStages], at / kDecodeStages % 2);
       Scores(step, queries, shared.ring[at % kDecodeStages], s);
-      __syncwarp();  // all lanes have read the keys
-      if (lane == 0) ArriveForAll(&shared.empty[at % kDecodeStages], kDecodeWarps);
+      ArriveForAll(&shared.empty[at % kDecodeStages], kDecodeWarps);
 #pragma unroll
       for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(s[n][0], s[n][1]));
       top = QuadMax(top);
@@ -158,7 +157,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kDim == 64 ? 2 : 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kDecodeStages; ++i) {
       ptx::BarrierInit(&shared.full[i], kDecodeCopyThreads);
-      ptx::BarrierInit(&shared.empty[i], kDecodeWarps);
+      ptx::BarrierInit(&shared.empty[i], kDecodeComputeThreads);
     }
     ptx::BarriersReady();
   }
