@@ -1,4 +1,6 @@
 // rose: serves gpt-oss and Qwen3-MoE models. Each command lives in a file or folder of its name.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -6,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/file.h"
 #include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "commands.h"
@@ -13,8 +16,11 @@
 namespace rose {
 
 int ReportFailure(const Status& status) {
-  // Messages may hold names of files and tensors.
-  std::fprintf(stderr, "rose: %s\n", Printable(status.message(), "\n\t").c_str());
+  // Messages may hold names of files and tensors. Whoever starts a failed server again waits for
+  // its end, also where nobody reads what it says.
+  constexpr int kPatienceMs = 5000;
+  if (TakesBytes(STDERR_FILENO, kPatienceMs))
+    std::fprintf(stderr, "rose: %s\n", Printable(status.message(), "\n\t").c_str());
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:

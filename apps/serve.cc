@@ -114,14 +114,20 @@ Result<std::shared_ptr<const TlsContext>> LoadTls(const ServeOptions& options) {
   return TlsContext::Load(options.tls_certificate, options.tls_key);
 }
 
+// To standard error, unless nobody reads it: a server has to end all the same.
+void Say(const std::string& what) {
+  constexpr int kPatienceMs = 1000;
+  if (TakesBytes(STDERR_FILENO, kPatienceMs)) std::fprintf(stderr, "%s\n", what.c_str());
+}
+
 // Lets what runs come to its end. False if something was cut off.
 bool Drain(ApiService& service, HttpServer& server, Engine& engine, int seconds) {
   constexpr int64_t kFlushMs = 5'000;
   service.StartDraining();
-  std::fprintf(stderr, "Stopping: no new requests; up to %d s for those that run.\n", seconds);
+  Say(StrCat("Stopping: no new requests; up to ", seconds, " s for those that run."));
   const int64_t left = engine.Drain(int64_t{seconds} * 1000);
   if (left > 0) {
-    std::fprintf(stderr, "rose: %lld requests were cut off.\n", static_cast<long long>(left));
+    Say(StrCat("rose: ", left, " requests were cut off."));
   }
   // Those that were cut off still get their error, and the end of their streams.
   return server.Drain(kFlushMs) && left == 0;

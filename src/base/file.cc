@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,16 @@ Status WriteAll(int file, const std::string& path, std::span<const uint8_t> byte
     bytes = bytes.subspan(written);
   }
   return Status();
+}
+
+bool TakesBytes(int file, int milliseconds) {
+  pollfd wanted{.fd = file, .events = POLLOUT, .revents = 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&wanted, 1, milliseconds);
+  } while (ready < 0 && errno == EINTR);
+  // That the reader of a pipe has gone is an event too: the write then fails, and does not wait.
+  return ready > 0;
 }
 
 Status FileError(const std::string& path, const char* what) {

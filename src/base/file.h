@@ -26,6 +26,11 @@ Status WriteFileAtomically(const std::string& path, std::string_view text);
 // All of `bytes` to an open file. kIo when the file system says no, such as a full disk.
 Status WriteAll(int file, const std::string& path, std::span<const uint8_t> bytes);
 
+// Whether an open file takes bytes within so long. A pipe or terminal that nobody reads does not,
+// and a write to it would wait for ever; where it does, one of at most PIPE_BUF bytes does not
+// wait.
+bool TakesBytes(int file, int milliseconds);
+
 // kIo "path: cannot <what>: <the reason in errno>".
 Status FileError(const std::string& path, const char* what);
 

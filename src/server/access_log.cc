@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "tokenizer/tokenizer.h"
 
@@ -101,7 +104,8 @@ bool AccessLog::Write(const AccessRecord& record) {
   const std::string line = (is_torn_ ? "\n" : "") + FormatAccessLine(record, unix_ms) + "\n";
   if (!WriteAll(line)) {
     if (++lost_ == 1) {
-      Say(StrCat("cannot be written: ", std::strerror(errno), "; its lines are lost, as /metrics ",
+      Say(StrCat("cannot be written: ", errno == EAGAIN ? "nobody reads it" : std::strerror(errno),
+                 "; its lines are lost, as /metrics ",
                  "counts them, and requests are answered all the same"));
     }
     return false;
@@ -111,10 +115,16 @@ bool AccessLog::Write(const AccessRecord& record) {
   return true;
 }
 
-// Sets errno where it fails.
+// Sets errno where it fails; EAGAIN if nobody reads. A reader that is a little late has some time,
+// once: all connections wait meanwhile.
 bool AccessLog::WriteAll(std::string_view bytes) {
+  constexpr int kPatienceMs = 50;
   while (!bytes.empty()) {
-    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+    if (!TakesBytes(fd_, lost_ == 0 ? kPatienceMs : 0)) {
+      errno = EAGAIN;
+      return false;
+    }
+    const ssize_t done = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return false;
     is_torn_ = done < std::ssize(bytes);
@@ -125,7 +135,7 @@ bool AccessLog::WriteAll(std::string_view bytes) {
 
 // Where stderr is the log, there is nowhere to say it.
 void AccessLog::Say(const std::string& what) const {
-  if (fd_ != STDERR_FILENO)
+  if (fd_ != STDERR_FILENO && TakesBytes(STDERR_FILENO, /*milliseconds=*/0))
     std::fprintf(stderr, "rose: the access log '%s' %s\n", path_.c_str(), what.c_str());
 }
 

@@ -24,8 +24,9 @@ class AccessLog {
   AccessLog& operator=(AccessLog&&) = delete;
   ~AccessLog();
 
-  // False if the line was lost, as on a full disk; when that begins and when it is over, stderr has
-  // one sentence. A line that was written in part ends there, and the next one is whole.
+  // False if the line was lost, as on a full disk, or in a pipe that nobody reads; when that begins
+  // and when it is over, stderr has one sentence. A line that was written in part ends there, and
+  // the next one is whole.
   bool Write(const AccessRecord& record);
 
  private:

@@ -1,7 +1,10 @@
 #include "server/access_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -73,6 +76,31 @@ TEST(AccessLog, SaysOnceThatLinesAreLost) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
   AccessLog off = AccessLog::Open("off").value();
   EXPECT_TRUE(off.Write({}));
+}
+
+// Must: nothing hangs. Who reads standard error may stop, as a pager does, or the keeper of a log.
+TEST(AccessLog, DoesNotWaitForAReaderWhoStopped) {
+  const std::string path = TempPath("access_log");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  AccessLog log = AccessLog::Open(path).value();
+  testing::internal::CaptureStderr();
+  int64_t written = 0, lost = 0;
+  ::alarm(60);
+  for (int i = 0; i < 1000; ++i) ++(log.Write({}) ? written : lost);
+  EXPECT_GT(written, 0);
+  EXPECT_GT(lost, 0);
+  std::string text(1 << 20, '\0');
+  text.resize(::read(reader, text.data(), text.size()));
+  EXPECT_TRUE(log.Write({}));
+  ::alarm(0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_SAYS(said, "cannot be written: nobody reads it");
+  EXPECT_SAYS(said, StrCat("is written again; ", lost, " lines were lost"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), written);
+  EXPECT_EQ(text.back(), '\n');
+  ::close(reader);
+  std::filesystem::remove(path);
 }
 
 // A limit on the size of files stands for a disk that is full for a while.
