@@ -10,8 +10,10 @@
 
 #include "base/cpu.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include "engine/engine.h"
+#include "models/model.h"
 #include "not_empty.h"
 #include "ops/cpu_fast/cpu_fast_ops.h"
 #include "ops/cuda/cuda_ops.h"
@@ -45,6 +47,20 @@ void EndHung(const std::string& report) {
   });
   std::fprintf(stderr, "rose: %s\n", Printable(report, "\n\t").c_str());
   end.join();
+}
+
+// Whether its tokenizer is the built-in one: OpenAI's folder `original` has none, nor has
+// make-checkpoint's.
+bool IsPublishedGptOss(const std::string& folder) {
+  constexpr int64_t kMaxBytes = 1'000'000, kVocabulary = 201'088;
+  for (const char* name : {"/config.json", "/original/config.json"}) {
+    const Result<std::string> config = ReadFile(folder + name, kMaxBytes);
+    if (!config.ok()) continue;
+    const Result<std::unique_ptr<Model>> model = CreateModel(*config);
+    return model.ok() && (*model)->info().architecture == "GptOssForCausalLM" &&
+           (*model)->info().vocab == kVocabulary;
+  }
+  return false;
 }
 
 }  // namespace
@@ -81,12 +97,20 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
 }
 
 Result<std::string> FindTokenizer(const ModelOptions& options) {
-  const std::string& folder = options.random.like.empty() ? options.folder : options.random.like;
-  if (!options.is_random()) return FindModelFolder(folder);
+  namespace fs = std::filesystem;
+  constexpr const char* kBuiltIn = "o200k_harmony";
+  std::string folder = options.random.like;
+  if (folder.empty()) {
+    ROSE_ASSIGN_OR_RETURN(folder, FindModelFolder(options.folder));
+  }
   std::error_code error;
-  const bool has_one =
-      std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", error);
-  return has_one ? folder : "o200k_harmony";
+  if (fs::is_regular_file(folder, error)) folder = fs::path(folder).parent_path() / ".";
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.filename() == "tokenizer.json" || path.extension() == ".tiktoken") return folder;
+  }
+  return options.is_random() || IsPublishedGptOss(folder) ? kBuiltIn : folder;
 }
 
 Result<std::string> FindModelFolder(const std::string& given) {

@@ -32,7 +32,7 @@ void AddModelOptions(CLI::App& command, ModelOptions& options);
 Result<std::string> FindModelFolder(const std::string& given);
 
 // The tokenizer that belongs to the model, as OpenTokenizer takes it: the folder, or o200k_harmony
-// where weights are made up and no folder has one.
+// where that has none and the model is a gpt-oss of the published vocabulary, or made up.
 Result<std::string> FindTokenizer(const ModelOptions& options);
 
 // The op set that device and precision name.

@@ -4,8 +4,11 @@
 #include <filesystem>
 
 #include "apps/run_program.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "expect_says.h"
+#include "models/built_in_configs.h"
 #include "temp_path.h"
 
 namespace rose {
@@ -80,6 +83,36 @@ TEST_F(RandomWeightsCommand, BenchPrefillGivesOneLineForEachLength) {
   EXPECT_LE(number("ms"), number("ms_p90"));
   EXPECT_NEAR(number("experts_a_layer"), 8, 0.01);
   EXPECT_EQ(json->Find("floor_ms"), nullptr);
+}
+
+TEST_F(RandomWeightsCommand, TheTokenizerIsThatOfTheModelWhoseSizeIsMeant) {
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{"--load-format", "random"},
+        std::vector<std::string>{"models/rosebud", "--load-format", "random"},
+        std::vector<std::string>{"--like", "models/rosebud"},
+        std::vector<std::string>{"--like", "models/rosebud/config.json"}}) {
+    std::vector<std::string> words = {"generate", "--device", "cpu", "--max-tokens", "1"};
+    words.insert(words.end(), model.begin(), model.end());
+    words.emplace_back("2 + 2 =");
+    const ProgramResult result = RunProgram(words);
+    EXPECT_EQ(result.exit_code, 0) << model.front() << result.err;
+  }
+}
+
+// Neither OpenAI's folder `original` nor make-checkpoint's has a tokenizer. That of gpt-oss is
+// built in, so that what is missing here is the weights.
+TEST_F(RandomWeightsCommand, ThePublishedGptOssNeedsNoTokenizerFile) {
+  const auto complaint = [&](const std::string& config) {
+    WriteText(out_ + "/original/config.json", config);
+    const ProgramResult result = RunProgram({"generate", out_, "2 + 2 ="});
+    EXPECT_EQ(result.exit_code, 2);
+    return result.err;
+  };
+  fs::create_directories(out_ + "/original");
+  EXPECT_SAYS(complaint(std::string(BuiltInConfigs().front().config_json)),
+              "has no model.safetensors");
+  EXPECT_SAYS(complaint(ReadFile(kToyA + std::string("/config.json"), 10'000).value()),
+              "has no tokenizer.json");
 }
 
 TEST_F(RandomWeightsCommand, SaysWhatIsWrong) {
