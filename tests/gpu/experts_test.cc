@@ -115,6 +115,43 @@ INSTANTIATE_TEST_SUITE_P(Small, GpuExperts,
                                          ExpertsCase{kBf16Format, 3, 32, 64, 2},
                                          ExpertsCase{WovenFp8(), 3, 64, 32, 2}));
 
+class GpuNeighbours : public GpuTest<testing::TestWithParam<WeightFormat>> {};
+
+// Units of 64 columns reach beyond the 96 of a row: in memory to the row behind, in shared memory
+// to what the kernel before has left there.
+TEST_P(GpuNeighbours, RowsOfNaNLeaveTheOthersAlone) {
+  constexpr int64_t kExperts = 4, kCols = 96, kTopK = 2, kMost = 150;
+  FastWeights in(5);
+  const Weight weight = ops_->Adopt(in.Matrix(GetParam(), {kExperts, 2 * kCols, kCols})).value();
+  std::vector<int32_t> experts;
+  for (int32_t i = 0; i < kMost * kTopK; ++i) experts.push_back((i + i / 8) % kExperts);
+  const std::vector<float> shares(kMost * kTopK, 0.5f), x = in.Values(kMost * kCols);
+  DeviceInputs device;
+  const auto run = [&](const std::vector<float>& values, int64_t tokens) {
+    const size_t entries = tokens * kTopK;
+    const Routing routing{device.I32({experts.data(), entries}, {tokens, kTopK}),
+                          device.F32({shares.data(), entries}, {tokens, kTopK})};
+    const Tensor rows = device.Bf16s(Rows(values, 0, tokens, kCols), {tokens, kCols});
+    ops_->BeginStep({});
+    return Floats(*ops_, ops_->ExpertsGateUp(rows, routing, weight, {}, {}));
+  };
+  const std::vector<float> all = run(x, kMost), nan(kMost * kCols, std::nanf(""));
+  std::vector<float> mixed = x;
+  for (int64_t row = 1; row < kMost; row += 2) std::fill_n(&mixed[row * kCols], kCols, nan[0]);
+  for (const int64_t tokens : {1, 7, 16, 41, 150}) {
+    SCOPED_TRACE(testing::Message() << tokens << " tokens");
+    (void)run(nan, kMost);
+    const std::vector<float> got = run(mixed, tokens);
+    for (int64_t row = 0; row < tokens; row += 2) {
+      ExpectSameBits(Rows(got, row, 1, kTopK * kCols), Rows(all, row, 1, kTopK * kCols));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, GpuNeighbours,
+                         testing::Values(kMxfp4Format, kBf16Format, kFp8BlockFormat));
+
 class GpuRoute : public GpuTest<> {};
 
 // Logits are the rows of the identity times x.

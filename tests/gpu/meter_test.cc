@@ -66,23 +66,28 @@ TEST_F(GpuMeter, TheLibrarysProductIsOurs) {
   constexpr int64_t kTokens = 9, kRows = 192, kCols = 320;
   FastWeights in(4);
   Inputs host;
-  const Weight weight = ops_->Adopt(in.Matrix(kBf16Format, {kRows, kCols})).value();
-  const Weight bias = ops_->Adopt(host.RandomVector({kRows})).value();
+  std::vector<Weight> weights, biases;
+  for (int i = 0; i < 2; ++i) {
+    weights.push_back(ops_->Adopt(in.Matrix(kBf16Format, {kRows, kCols})).value());
+    biases.push_back(ops_->Adopt(host.RandomVector({kRows})).value());
+  }
   DeviceInputs device;
   const Tensor x = device.Bf16s(in.Values(kTokens * kCols), {kTokens, kCols});
   const Tensor out = device.Bf16s(std::vector<float>(kTokens * kRows), {kTokens, kRows});
   std::string name;
   const Result<MeteredCalls> product =
-      meter_->LibraryCalls({.x = x, .out = out, .weights = {weight}, .biases = {bias}}, name);
+      meter_->LibraryCalls({.x = x, .out = out, .weights = weights, .biases = biases}, name);
   if (!product.ok()) {
     EXPECT_NE(product.status().message().find("LD_LIBRARY_PATH"), std::string::npos);
     GTEST_SKIP() << product.status().message();
   }
   EXPECT_EQ(name.substr(0, 8), "cublasLt");
-  ops_->BeginStep({});
-  product.value().run(0);
-  const std::vector<float> theirs = Floats(*ops_, out);
-  ExpectNear(theirs, Floats(*ops_, ops_->Gemm(x, weight, bias)), 1e-4);
+  for (int i = 0; i < 2; ++i) {
+    ops_->BeginStep({});
+    product.value().run(i);
+    const std::vector<float> theirs = Floats(*ops_, out);
+    ExpectNear(theirs, Floats(*ops_, ops_->Gemm(x, weights[i], biases[i])), 1e-4);
+  }
 }
 
 TEST_F(GpuMeter, ReadsWhatDoesNotFitIntoACache) {

@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <future>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "device/cuda_check.h"
+#include "device/memory.h"
 #include "expect_says.h"
 #include "models/load.h"
 
@@ -92,20 +95,74 @@ TEST(GpuWeightUpload, AnOpSetMayGoMeanwhile) {
   }
 }
 
-TEST(GpuWeightUpload, ScalesThatNoKernelTakesAreRefusedByName) {
-  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+// Two stacks of experts, one of which has a scale of its own, and what loading them ends with.
+Status LoadStacks(int which, uint8_t scale) {
   CheckpointFolder folder;
-  std::vector<uint8_t> scales(2 * 64 * 3, 127);
-  scales[100] = 254;
-  folder.Add("w_blocks", DType::kU8, {2, 64, 3, 16}, std::vector<uint8_t>(2 * 64 * 48, 0x12));
-  folder.Add("w_scales", DType::kU8, {2, 64, 3}, scales);
+  const std::string names[] = {"v", "w"};
+  std::vector<TensorSpec> specs;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<uint8_t> scales(2 * 64 * 3, 125);
+    if (i == which) scales[100] = scale;
+    folder.Add(names[i] + "_blocks", DType::kU8, {2, 64, 3, 16},
+               std::vector<uint8_t>(2 * 64 * 48, 0x12));
+    folder.Add(names[i] + "_scales", DType::kU8, {2, 64, 3}, scales);
+    specs.push_back({names[i], TensorKind::kExperts, {2, 64, 96}, {{names[i]}}});
+  }
   folder.Save();
   const auto checkpoint = OpenCheckpoint(folder.path()).value();
-  const auto sources =
-      WeightsInFiles(*checkpoint, {{"w", TensorKind::kExperts, {2, 64, 96}, {{"w"}}}}).value();
+  const auto sources = WeightsInFiles(*checkpoint, specs).value();
   const auto ops = Ops({});
-  ASSERT_TRUE(ops->StartFetch(sources, {}).ok());
-  EXPECT_SAYS(ops->FinishFetch().message(), "w: experts with an MXFP4 scale of 2^127");
+  EXPECT_TRUE(ops->StartFetch(sources, {}).ok());
+  return ops->FinishFetch();
+}
+
+TEST(GpuWeightUpload, ScalesThatNoKernelTakesAreRefusedByName) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  EXPECT_SAYS(LoadStacks(0, 254).message(), "v: experts with an MXFP4 scale of 2^127");
+  EXPECT_SAYS(LoadStacks(1, 254).message(), "w: experts with an MXFP4 scale of 2^127");
+  EXPECT_TRUE(LoadStacks(1, 126).ok()) << "what was refused before is forgotten";
+}
+
+// A vector of sevens that cannot be read before somebody says so.
+class HeldSource : public WeightSource {
+ public:
+  explicit HeldSource(std::shared_future<void> may_be_read)
+      : may_be_read_(std::move(may_be_read)) {}
+  const std::string& name() const override { return name_; }
+  const Weight& weight() const override { return weight_; }
+  Status Read(WeightPart, int64_t, std::span<uint8_t> to) const override {
+    may_be_read_.wait();
+    std::ranges::fill(to, 7);
+    return Status();
+  }
+
+ private:
+  const std::shared_future<void> may_be_read_;
+  const std::string name_ = "held";
+  const Weight weight_{kBf16Format, {100'000}, Tensor(nullptr, DType::kBf16, {100'000}), {}};
+};
+
+// Steps that warm up run on weights that are not there yet, in memory that somebody had before.
+TEST(GpuWeightUpload, WeightsAreZerosUntilTheyAreThere) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  const auto ops = Ops({});
+  for (int i = 0; i < 2; ++i) {
+    const DeviceMemory before = AllocateDevice(200'000, "a test", "").value();
+    CudaCheck(cudaMemset(before.get(), 0xff, 200'000), "filling");
+    CudaCheck(cudaDeviceSynchronize(), "filling");
+  }
+  std::promise<void> release;
+  std::vector<std::unique_ptr<WeightSource>> sources;
+  sources.push_back(std::make_unique<HeldSource>(release.get_future().share()));
+  const auto weights = ops->StartFetch(sources, {});
+  const bool is_started = weights.ok();
+  if (is_started) {
+    EXPECT_EQ(BytesOf(weights.value()[0].data), std::vector<uint8_t>(200'000, 0));
+  }
+  release.set_value();
+  ASSERT_TRUE(is_started);
+  ASSERT_TRUE(ops->FinishFetch().ok());
+  EXPECT_EQ(BytesOf(weights.value()[0].data), std::vector<uint8_t>(200'000, 7));
 }
 
 // A matrix of 1.1 TB.

@@ -108,6 +108,76 @@ TEST_F(DeviceDraw, EqualsTheSamplerAtTheEdges) {
   ExpectTheSamplers(rows, drawn);
 }
 
+// Equal logits, of which options keep round shares, around as many as lists hold: one token too
+// many or too few is another draw.
+TEST_F(DeviceDraw, EqualsTheSamplerWhereSharesAreExact) {
+  std::mt19937_64 random(15);
+  CudaDraws queue(stream_, trail_);
+  for (const int64_t equal : {1, 2, 4, 64, 1000, 4095, 4096, 4097}) {
+    SCOPED_TRACE(testing::Message() << equal << " equal logits");
+    std::vector<RandomDraw> rows;
+    for (const double top_p : {0.25, 0.5, 0.75, 1.0}) {
+      for (const int64_t top_k : {int64_t{0}, equal / 4, equal / 2, equal - 1, equal, equal + 1}) {
+        RandomDraw& row = rows.emplace_back();
+        // The others are less likely, in a bin of their own.
+        for (int64_t id = 0; id < 6000; ++id) {
+          row.logits.push_back(id * 7919 % 6000 < equal ? 2.0f : -9.0f);
+        }
+        row.history = {1};
+        row.prompt_tokens = 1;
+        row.params.temperature = 1;
+        row.params.top_p = top_p;
+        row.params.top_k = static_cast<int>(top_k);
+        row.params.min_p = random() % 2 == 0 ? 1.0 : 0.0;
+        row.seed = random();
+      }
+    }
+    ExpectTheSamplers(rows, Draw(queue, rows));
+    if (HasFailure()) return;
+  }
+}
+
+// Few tokens far apart, each in a bin of its own: the last that top_k keeps is the first of its
+// bin.
+TEST_F(DeviceDraw, EqualsTheSamplerWhereBinsHaveOneToken) {
+  std::mt19937_64 random(16);
+  CudaDraws queue(stream_, trail_);
+  std::vector<RandomDraw> rows;
+  for (int i = 0; i < 200; ++i) {
+    RandomDraw& row = rows.emplace_back();
+    for (int id = 0; id < 8; ++id) row.logits.push_back(-0.3f * static_cast<float>(id * 5 % 8));
+    row.history = {1};
+    row.prompt_tokens = 1;
+    row.params.temperature = 1;
+    row.params.top_k = 1 + i % 8;
+    row.params.top_p = i % 3 == 0 ? 1.0 : 0.5 + 0.05 * (i % 10);
+    row.seed = random();
+  }
+  ExpectTheSamplers(rows, Draw(queue, rows));
+}
+
+// A vocabulary of which one CTA counts more tokens than its 32-bit sums hold at once, and of it
+// only the tokens at round numbers and right before them.
+TEST_F(DeviceDraw, EqualsTheSamplerWithTheLargestVocabularies) {
+  constexpr int64_t kVocab = 262'144, kEvery = 256;
+  std::mt19937_64 random(17);
+  CudaDraws queue(stream_, trail_);
+  std::vector<RandomDraw> rows;
+  for (const int64_t top_k : {2000, 2016, 2040, 2047, 2048}) {
+    RandomDraw& row = rows.emplace_back();
+    row.logits.assign(kVocab, -std::numeric_limits<float>::infinity());
+    for (int64_t id = 0; id < kVocab; id += kEvery) row.logits[id] = row.logits[id + 255] = 1.0f;
+    row.history = {1};
+    row.prompt_tokens = 1;
+    row.params.temperature = 1;
+    row.params.top_k = static_cast<int>(top_k);
+    row.params.top_p = top_k == 2040 ? 0.5 : 1.0;
+    row.seed = random();
+  }
+  for (int i = 0; i < 4; ++i) rows.push_back(MakeRandomDraw(random, kVocab));
+  ExpectTheSamplers(rows, Draw(queue, rows));
+}
+
 // Ids that no text has (gpt-oss: 200019 to 201087) are forbidden; the largest logits are theirs.
 TEST_F(DeviceDraw, Case063ReservedIdsAreNeverDrawn) {
   constexpr int64_t kVocab = 201'088, kFirstReserved = 200'019;
