@@ -95,6 +95,12 @@ Result<SamplingParams> ReadDefaults(const std::string& folder) {
   return defaults;
 }
 
+// `tokenizer` as FindTokenizer gives it.
+Status NotItsTokenizer(const std::string& tokenizer, std::string_view why) {
+  return InvalidArgument(tokenizer, ": the tokenizer is not this model's, whose tokenizer.json ",
+                         "belongs beside its config.json: ", why);
+}
+
 // A context that was asked for and cannot be had is refused, not made smaller.
 Status CheckContext(const ServingOptions& options, const ModelInfo& info,
                     const std::vector<int64_t>& pages) {
@@ -193,12 +199,13 @@ Result<ServingModel> LoadServingModel(const ServingOptions& options) {
   config.max_step_tokens =
       options.step_tokens > 0 ? options.step_tokens : DefaultStepTokens(*model.loaded.ops);
   ROSE_ASSIGN_OR_RETURN(const std::string format, ChatFormatOf(weights.info().architecture));
-  ROSE_ASSIGN_OR_RETURN(model.format, CreateChatFormat(format, *model.tokenizer));
+  auto chat_format = CreateChatFormat(format, *model.tokenizer);
+  if (!chat_format.ok()) return NotItsTokenizer(folder, chat_format.status().message());
+  model.format = std::move(chat_format).value();
   for (int32_t id : model.format->stop_ids()) {
     if (id >= weights.info().vocab) {
-      return InvalidArgument(folder,
-                             ": the tokenizer is not this model's: it ends an answer with id ", id,
-                             ", the model has ", weights.info().vocab, " ids");
+      return NotItsTokenizer(folder, StrCat("it ends an answer with id ", id, ", the model has ",
+                                            weights.info().vocab, " ids"));
     }
   }
   if (is_on_gpu) ROSE_RETURN_IF_ERROR(WarmUpGpu(weights, *model.loaded.ops, config));

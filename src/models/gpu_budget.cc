@@ -31,7 +31,9 @@ Result<int64_t> GpuKvBytes(const GpuMemory& memory) {
                  : StrCat(Gigabytes(memory.free), " that are free now, "),
       left > 0 ? Gigabytes(left) : "nothing", " is left for the KV cache",
       memory.kv_asked > 0 ? StrCat(", and --kv-memory asks for ", Gigabytes(memory.kv_asked)) : "",
-      "; ", is_bounded ? "raise --gpu-memory" : "end other programs on the GPU",
+      "; ",
+      is_bounded ? "start servers that share a GPU one after the other, raise --gpu-memory"
+                 : "end other programs on the GPU",
       memory.kv_asked > 0 && left > 0 ? ", or lower --kv-memory"
                                       : ", or lower --max-step-tokens or --max-running");
 }

@@ -27,7 +27,8 @@ Result<KvCache> AllocateKvOnHost(const KvLayout& layout, const std::vector<int64
         // calloc: pages of the operating system arrive as they are first written.
         void* data = std::calloc(bytes, 1);
         if (data == nullptr) {
-          return Unavailable("no memory for the KV cache: ", bytes, " bytes for layer ", layer);
+          return Unavailable("no memory for the KV cache: ", bytes, " bytes for layer ", layer,
+                             "; lower --kv-memory or --host-cache");
         }
         cache.memory.emplace_back(data, &std::free);
         *tensor =

@@ -75,6 +75,21 @@ TEST(Program, RefusesMemoryThatIsNone) {
   }
 }
 
+TEST(Program, SaysWhichMemoryIsTooLarge) {
+  const ProgramResult result =
+      RunProgram({"serve", kRosebud, "--device", "cpu", "--port", "0", "--host-cache", "900T"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_SAYS(result.err, "--host-cache");
+}
+
+TEST(Program, RefusesTheBuiltInTokenizerForAnotherFamily) {
+  const ProgramResult result =
+      RunProgram({"chat", "--device", "cpu", "--like", "tests/data/qwen3-moe-toy"}, "hello\n");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_SAYS(result.err, "o200k_harmony: the tokenizer is not this model's");
+  EXPECT_SAYS(result.err, "tokenizer.json");
+}
+
 TEST(Program, RefusesTheTokenizerOfAnotherModel) {
   CheckpointFolder work;
   CopyFiles(kToyA, {"config.json", "model.safetensors"}, work.path());

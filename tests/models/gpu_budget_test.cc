@@ -36,6 +36,7 @@ TEST(GpuBudget, SaysWhatIsThereAndWhatToChange) {
       GpuKvBytes({.used = 18 * kGib, .free = 100 * kGib, .allowed = 5 * kGib}).status();
   EXPECT_SAYS(bound.message(), "take 19.33 GB of the GPU's memory");
   EXPECT_SAYS(bound.message(), "of 5.37 GB that --gpu-memory allows, nothing is left");
+  EXPECT_SAYS(bound.message(), "servers that share a GPU one after the other");
   EXPECT_SAYS(bound.message(), "raise --gpu-memory, or lower --max-step-tokens or --max-running");
   const Status full = GpuKvBytes({.used = kGib, .free = kGib / 2}).status();
   EXPECT_SAYS(full.message(), "of 0.54 GB that are free now, nothing is left");

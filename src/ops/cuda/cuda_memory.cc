@@ -136,8 +136,10 @@ Result<Weight> CudaOps::Generate(const RandomRecipe& recipe) {
 Result<KvCache> CudaOps::AllocateKv(const KvLayout& layout, const std::vector<int64_t>& pages) {
   graphs_.Clear();  // they hold the addresses of another cache
   const int64_t bytes = CacheBytes(layout, pages, kv_dtype());
-  ROSE_ASSIGN_OR_RETURN(DeviceMemory memory, AllocateDevice(bytes, "the KV cache",
-                                                            "lower --kv-memory or --max-context"));
+  ROSE_ASSIGN_OR_RETURN(DeviceMemory memory,
+                        AllocateDevice(bytes, "the KV cache",
+                                       "lower --kv-memory or --max-context of a "
+                                       "server, users or tokens of a bench"));
   CudaCheck(cudaMemsetAsync(memory.get(), 0, bytes, stream_.get()), "zeroing the KV cache");
   KvCache cache = CutCache(layout, pages, kv_dtype(), memory.get());
   // Waits for kernels that still use it.
