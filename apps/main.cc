@@ -34,6 +34,7 @@ int ReportFailure(const Status& status) {
 }  // namespace rose
 
 int main(int argc, char** argv) {
+  rose::FillStandardStreams();
   rose::EndWhereFilesAreCut();
   CLI::App app{
       "rose serves gpt-oss and Qwen3-MoE models: checkpoint in, OpenAI-compatible API out."};

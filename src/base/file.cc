@@ -84,6 +84,14 @@ bool TakesBytes(int file, int milliseconds) {
   return ready > 0;
 }
 
+void FillStandardStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // It gets the lowest number that is free, which is this one.
+    (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 Status FileError(const std::string& path, const char* what) {
   return IoError(path, ": cannot ", what, ": ", std::strerror(errno));
 }

@@ -31,6 +31,11 @@ Status WriteAll(int file, const std::string& path, std::span<const uint8_t> byte
 // wait.
 bool TakesBytes(int file, int milliseconds);
 
+// Where standard input, output or error is closed, puts something in its place that can neither be
+// read nor written. Otherwise the next file or connection that is opened would get its number, and
+// what is meant for the terminal. For the begin of a program.
+void FillStandardStreams();
+
 // kIo "path: cannot <what>: <the reason in errno>".
 Status FileError(const std::string& path, const char* what);
 
