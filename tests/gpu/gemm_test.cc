@@ -78,5 +78,37 @@ INSTANTIATE_TEST_SUITE_P(Small, GpuGemm,
                                          GemmCase{kFp8BlockFormat, 130, 160},
                                          GemmCase{kMxfp4Format, 34, 96}));
 
+// Kernels start before the one ahead has ended. Not in a checked op set, which puts copies between
+// them.
+TEST(GpuGemmBehindANorm, WaitsForItsRows) {
+  if (!IsCudaThere()) GTEST_SKIP() << "no GPU";
+  constexpr int64_t kCols = 2880;
+  const auto ops = CreateCudaOps({}).value();
+  FastWeights in(7);
+  Inputs host;
+  const Weight scale = ops->Adopt(host.RandomVector({kCols})).value();
+  for (const WeightFormat& format : {kBf16Format, kFp8BlockFormat}) {
+    const Weight weight = ops->Adopt(in.Matrix(format, {1280, kCols})).value();
+    for (const int64_t tokens : {1, 8, 40, 65, 100, 129, 300}) {
+      SCOPED_TRACE(testing::Message() << format.ToString() << ", " << tokens << " tokens");
+      DeviceInputs device;
+      const Tensor x[] = {device.F32(in.Values(tokens * kCols), {tokens, kCols}),
+                          device.F32(in.Values(tokens * kCols), {tokens, kCols})};
+      const auto run = [&](const Tensor& rows, bool waits) {
+        ops->BeginStep({});
+        const Tensor normed = ops->RmsNorm(rows, scale, 1e-5f);
+        if (waits) (void)ops->ToHost(normed);
+        return Floats(*ops, ops->Gemm(normed, weight, {}));
+      };
+      const std::vector<float> want = run(x[0], true);
+      for (int i = 0; i < 5; ++i) {
+        (void)run(x[1], false);  // leaves other rows where the next are to be
+        ExpectSameBits(run(x[0], false), want);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rose
