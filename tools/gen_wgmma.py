@@ -3,7 +3,7 @@
     python3 tools/gen_wgmma.py > src/kernels/common/ptx/wgmma.cuh
 """
 
-WIDTHS = (8, 16, 32, 64, 96, 128, 160, 192, 256)
+WIDTHS = (8, 16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 
 HEAD = """// Written by tools/gen_wgmma.py. The asynchronous product of a warpgroup, sm_90a:
 // d[64, N] += a[64, 16] . b[16, N], bf16 operands, f32 sums. WarpgroupProduct<N>::Shared takes a from

@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     GemmCase{kBf16Format, 127, 1056}, GemmCase{kBf16Format, 1024, 192},
                     GemmCase{kBf16Format, 320, 320}, GemmCase{kBf16Format, 5120, 2880},
                     GemmCase{kBf16Format, 2880, 4096}, GemmCase{kBf16Format, 4099, 2880},
+                    GemmCase{kBf16Format, 1001, 2880}, GemmCase{kBf16Format, 1000, 3104},
                     GemmCase{kFp8BlockFormat, 1, 32}, GemmCase{kFp8BlockFormat, 130, 160},
                     GemmCase{kFp8BlockFormat, 192, 192}, GemmCase{kFp8BlockFormat, 640, 2048},
                     GemmCase{kFp8BlockFormat, 2048, 4096}, GemmCase{kMxfp4Format, 66, 96},

@@ -16,9 +16,15 @@ int Multiprocessors() {
 void LaunchGemmBf16(const GemmParams& params, cudaStream_t stream) {
   CheckSizes(params, /*vector=*/8);
   if (params.tokens == 0) return;
-  constexpr int64_t kStreamTokens = 64;  // beyond, weights would be read more than once
-  if (params.tokens <= kStreamTokens) return LaunchGemmBf16Stream(params, stream);
-  LaunchGemmBf16Tiles(params, stream);
+  // The stream reads weights once, up to 64 tokens.
+  constexpr int64_t kStreamTokens = 64, kBestStreamTokens = 32, kFillingRows = 2048;
+  if (params.tokens <= kBestStreamTokens) return LaunchGemmBf16Stream(params, stream);
+  const GemmWay tiles = PickGemmBf16Tiles(params), parts = PickGemmBf16Parts(params);
+  // From 33 on the tiles of two CTAs are as fast or faster where they fill the SMs (measured for
+  // 2880 and 5120 rows of the weight).
+  const bool is_filled = parts.launch != nullptr && params.n >= kFillingRows;
+  if (params.tokens <= kStreamTokens && !is_filled) return LaunchGemmBf16Stream(params, stream);
+  (parts.cost < tiles.cost ? parts : tiles).launch(params, stream);
 }
 
 }  // namespace rose

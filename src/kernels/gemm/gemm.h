@@ -35,7 +35,8 @@ struct GemmParams {
   int64_t k = 0;  // a multiple of 8
 };
 
-// Takes the kernel that is fastest for these sizes. x and weight are aligned to 16 bytes.
+// Takes the kernel that is fastest for these sizes. x, weight and out are aligned to 16 bytes, the
+// bias to 4.
 void LaunchGemmBf16(const GemmParams& params, cudaStream_t stream);
 
 // out = x . weight^T + bias with E4M3 weights (0x7f and 0xff, its NaN, are none) and f32 scales of

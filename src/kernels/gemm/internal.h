@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "base/check.h"
 #include "device/tensor_map.h"
@@ -33,6 +34,8 @@ void CheckSizes(const Gemm& params, int64_t vector) {
              "out_type=", DTypeName(params.out_type));
   ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.x) % 16, 0u);
   ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.weight) % 16, 0u);
+  ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.out) % 16, 0u);
+  ROSE_CHECK_EQ(reinterpret_cast<uintptr_t>(params.bias) % 4, 0u);
 }
 
 // Boxes of a dense or strided matrix.
@@ -43,9 +46,18 @@ inline MatrixBox BoxOf(const E4m3* data, int64_t rows, int64_t columns, int64_t 
   return {data, DType::kE4m3, rows, columns, stride, take};
 }
 
-// The kernels behind LaunchGemmBf16; each takes all sizes and gives the same bits.
+// The kernels behind LaunchGemmBf16; all give the same bits.
 void LaunchGemmBf16Stream(const GemmParams& params, cudaStream_t stream);
-void LaunchGemmBf16Tiles(const GemmParams& params, cudaStream_t stream);
+
+// One of the ways to compute a product by tiles.
+struct GemmWay {
+  int64_t cost = std::numeric_limits<int64_t>::max();  // to compare
+  void (*launch)(const GemmParams&, cudaStream_t) = nullptr;
+};
+// The best of the kernel's ways for these sizes. The second has none (the greatest cost) where the
+// tiles are too many or k is too long.
+GemmWay PickGemmBf16Tiles(const GemmParams& params);
+GemmWay PickGemmBf16Parts(const GemmParams& params);
 
 // The router for few tokens, in one kernel; with the bits of the others.
 bool IsFewRouted(const RouteParams& params);

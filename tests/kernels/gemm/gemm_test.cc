@@ -114,20 +114,32 @@ INSTANTIATE_TEST_SUITE_P(
                     // A tile's columns less and more one.
                     Size{300, 63, 72, 0}, Size{300, 65, 504, 0}, Size{300, 95, 512, 0},
                     Size{300, 97, 520, 0}, Size{300, 159, 64, 0}, Size{300, 161, 56, 0},
-                    Size{300, 191, 1016, 0}, Size{300, 193, 1024, 0}));
+                    Size{300, 191, 1016, 0}, Size{300, 193, 1024, 0},
+                    // Tiles whose chunks two CTAs share, k of an odd and an even number of them.
+                    Size{200, 1001, 3000, 8}, Size{130, 95, 3592, 0}, Size{130, 49, 4096, 0},
+                    Size{130, 1536, 4104, 0}));
 
 // So small that compute-sanitizer's racecheck ends (scripts/gpu_sanitize.sh): every kernel and
 // shape of tile.
 INSTANTIATE_TEST_SUITE_P(Small, GemmBf16,
                          testing::Values(Size{66, 37, 24, 8}, Size{300, 65, 520, 0},
-                                         Size{257, 161, 64, 0}));
+                                         Size{257, 161, 64, 0}, Size{70, 100, 1544, 0}));
 
-TEST_F(OnGpu, GemmBf16RoundsItsSumOnce) {
-  constexpr int64_t kTokens = 70, kN = 200, kK = 1032;
-  const OnDevice<Bf16> x(Random(kTokens * kK, 1, 1)), weight(Random(kN * kK, 1, 2));
-  for (const int64_t tokens : {int64_t{5}, kTokens}) {
-    GemmParams params{
-        .x = x.data(), .weight = weight.data(), .x_stride = kK, .tokens = tokens, .n = kN, .k = kK};
+class GemmBf16RoundsItsSumOnce : public OnGpu, public testing::WithParamInterface<int64_t> {};
+
+TEST_P(GemmBf16RoundsItsSumOnce, AtAnyNumberOfTokens) {
+  constexpr int64_t kTokens = 300, kN = 200;
+  const int64_t k = GetParam();
+  const OnDevice<Bf16> x(Random(kTokens * k, 1, 1)), weight(Random(kN * k, 1, 2)),
+      bias(Random(kN, 30, 3));
+  for (const int64_t tokens : {int64_t{5}, int64_t{70}, kTokens}) {
+    GemmParams params{.x = x.data(),
+                      .weight = weight.data(),
+                      .bias = bias.data(),
+                      .x_stride = k,
+                      .tokens = tokens,
+                      .n = kN,
+                      .k = k};
     const std::vector<float> exact = Rows(tokens, kN, [&](float* out) {
       params.out = out;
       params.out_type = DType::kF32;
@@ -141,6 +153,9 @@ TEST_F(OnGpu, GemmBf16RoundsItsSumOnce) {
     for (int64_t i = 0; i < tokens * kN; ++i) ASSERT_EQ(rounded[i], ToBf16(exact[i])) << i;
   }
 }
+
+// Of the second, tiles of few tokens are shared by two CTAs.
+INSTANTIATE_TEST_SUITE_P(Columns, GemmBf16RoundsItsSumOnce, testing::Values(1032, 3000));
 
 // tokens, n, k, block_rows, woven
 using Fp8Size = std::tuple<int64_t, int64_t, int64_t, int, int>;

@@ -66,6 +66,18 @@ __device__ inline void StoreAt(float* p, uint32_t rank, float value) {
       : "memory");
 }
 
+// Copies `value` to the place of `p` in the shared memory of CTA `rank` of the cluster; its bytes
+// count for the barrier at the place of `barrier` there. PTX ISA, st.async.
+__device__ inline void StoreAtAsync(float4* p, uint32_t rank, float4 value, uint64_t* barrier) {
+  asm volatile(
+      "{.reg .b32 there, full;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 full, %1, %2;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, "
+      "%6}, [full];\n}" ::"r"(SharedAddress(p)),
+      "r"(SharedAddress(barrier)), "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+      : "memory");
+}
+
 // Arrives at the barrier at the same place in CTA `rank` of the cluster. Says that this thread is
 // done with shared memory, not that others may see what it wrote: a release at the scope of the
 // cluster would wait for its stores to global memory.
