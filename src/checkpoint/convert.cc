@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <boost/json/array.hpp>
@@ -19,6 +18,7 @@
 #include "checkpoint/convert_matrix.h"
 #include "checkpoint/convert_plan.h"
 #include "checkpoint/convert_report.h"
+#include "checkpoint/disk_space.h"
 #include "checkpoint/resolve.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
@@ -142,13 +142,7 @@ class Converter {
   Status CheckSpace() {
     int64_t needed = 0;
     for (size_t i = journal_->done(); i < plan_.jobs.size(); ++i) needed += plan_.jobs[i].bytes();
-    struct statvfs info{};
-    if (::statvfs(partial_.c_str(), &info) != 0) return FileError(partial_, "ask for free space");
-    const int64_t free_bytes = static_cast<int64_t>(info.f_bavail) * info.f_frsize;
-    if (needed > free_bytes)
-      return IoError(partial_, ": the disk is too full: ", BytesText(needed), " are needed, ",
-                     BytesText(free_bytes), " are free");
-    return Status();
+    return CheckDiskSpace(partial_, needed);
   }
 
   // kNotFound if work that the journal has as done is not on the disk.

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/parallel_for.h"
 #include "checkpoint/convert_config.h"
+#include "checkpoint/disk_space.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/transpose.h"
@@ -132,6 +133,8 @@ class Maker {
   }
 
   Result<MakeCheckpointSummary> Run(const std::string& config_json) {
+    // A file system in memory, such as /dev/shm, would take the machine's last byte first.
+    ROSE_RETURN_IF_ERROR(CheckDiskSpace(partial_, summary_.bytes));
     ROSE_RETURN_IF_ERROR(WriteFileAtomically(partial_ + "/config.json", config_json));
     ROSE_RETURN_IF_ERROR(CopySideFiles());
     for (const Shard& shard : shards_) ROSE_RETURN_IF_ERROR(WriteShard(shard));

@@ -113,6 +113,20 @@ TEST_F(MakeCheckpointTest, LeavesWhatIsThereAlone) {
   EXPECT_TRUE(fs::is_empty(out_));
 }
 
+// 35 TB for the embedding and as much for the head: more than a disk has. Stopped before it begins,
+// should it begin.
+TEST_F(MakeCheckpointTest, RefusesWhatHasNoRoomBeforeItWrites) {
+  const std::string config = SmallQwenConfig(R"({"vocab_size": 16777216, "hidden_size": 1048576})");
+  const auto model = CreateModel(config).value();
+  std::atomic<bool> stop = true;
+  const Status refused =
+      MakeCheckpoint(config, model->tensors(),
+                     {.random = {.experts = kBf16Format}, .out = out_, .stop = &stop})
+          .status();
+  EXPECT_SAYS(refused.message(), "the disk is too full");
+  EXPECT_FALSE(fs::exists(PartialName(out_)));
+}
+
 TEST_F(MakeCheckpointTest, OfTwoAtOnceOneIsDone) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> there = 0, done = 0;
