@@ -43,6 +43,25 @@ CUtensorMap Encode(const MatrixBox& box, std::span<const cuuint64_t> sizes,
 
 }  // namespace
 
+CUtensorMap MapBytes(const ByteBox& box) {
+  static const EncodeTiled encode = FindEncodeTiled();
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(box.row_bytes / 8),
+                              static_cast<cuuint64_t>(box.rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(box.row_bytes)};
+  const cuuint32_t take[] = {static_cast<cuuint32_t>(box.box_bytes / 8),
+                             static_cast<cuuint32_t>(box.box_rows)};
+  constexpr cuuint32_t kSteps[] = {1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT64, 2, const_cast<void*>(box.data), sizes, strides,
+             take, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  ROSE_CHECK(result == CUDA_SUCCESS, "cuTensorMapEncodeTiled says ", static_cast<int>(result),
+             " for ", box.rows, " rows of ", box.row_bytes, " bytes, boxes of ", box.box_rows,
+             " rows of ", box.box_bytes);
+  return map;
+}
+
 CUtensorMap MapMatrix(const MatrixBox& box) {
   const int64_t bytes = ElementBytes(box.dtype);
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(box.columns),

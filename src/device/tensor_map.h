@@ -28,4 +28,16 @@ CUtensorMap MapMatrix(const MatrixBox& box);
 // block.
 CUtensorMap MapBlocks(const MatrixBox& box, int blocks);
 
+// Rows of bytes, all of them dense, and the box of them that one copy takes.
+struct ByteBox {
+  const void* data = nullptr;  // aligned to 16 bytes
+  int64_t rows = 0;
+  int64_t row_bytes = 0;  // a multiple of 16
+  int box_rows = 0;       // at most 256
+  int box_bytes = 0;      // of a row; a multiple of 16, at most 2048
+};
+
+// For boxes that land as they are, row behind row. Coordinates are (8 bytes, row).
+CUtensorMap MapBytes(const ByteBox& box);
+
 }  // namespace rose

@@ -59,9 +59,9 @@ TEST_P(GpuExperts, EqualTheReferenceAndARowAloneItself) {
   DeviceInputs device;
   Outputs all;
   // Around every size of a tile and every number at which another kernel or plan takes over.
-  for (int64_t tokens :
-       std::vector<int64_t>{most, 0,  1,  2,   5,   7,   8,   9,   15,  16,  17,  31,  32,  33,
-                            63,   64, 65, 127, 128, 129, 131, 193, 255, 256, 257, 511, 512, 513}) {
+  for (int64_t tokens : std::vector<int64_t>{most, 0,   1,   2,   5,   7,   8,   9,   15,  16,  17,
+                                             31,   32,  33,  63,  64,  65,  96,  97,  127, 128, 129,
+                                             131,  160, 161, 193, 255, 256, 257, 511, 512, 513}) {
     if (tokens > most) continue;
     SCOPED_TRACE(testing::Message() << tokens << " tokens");
     const int64_t first = most - tokens;

@@ -21,6 +21,7 @@ struct ExpertUnit;
 template <>
 struct ExpertUnit<Packing::kMxfp4> {
   static constexpr int kBytes = 544;
+  static constexpr bool kIsDecoded = true;
   static constexpr bool kChainScales = false;
   uint4 codes;
   uint32_t scales;  // exponents of rows lane/4 (lower 32 columns, upper), lane/4 + 8 (idem)
@@ -55,6 +56,7 @@ struct ExpertUnit<Packing::kMxfp4> {
 template <>
 struct ExpertUnit<Packing::kBf16> {
   static constexpr int kBytes = 2048;
+  static constexpr bool kIsDecoded = false;  // fragments are what Load brings
   static constexpr bool kChainScales = false;
   uint4 steps[4];
 
@@ -73,6 +75,7 @@ struct ExpertUnit<Packing::kBf16> {
 template <>
 struct ExpertUnit<Packing::kFp8Block> {
   static constexpr int kBytes = 1040;
+  static constexpr bool kIsDecoded = true;
   static constexpr bool kChainScales = true;
   uint4 steps[2];
   float scales[2];  // of rows lane/4 and lane/4 + 8; the same for both units of 128 columns

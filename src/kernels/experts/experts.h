@@ -98,7 +98,7 @@ enum class ExpertsVariant {
   kAuto,
   kStrips,   // weights streamed once: memory-bound; up to 16 tokens, more as kNarrow
   kNarrow,   // tokens sorted by expert, tiles of up to 32 of them (mxfp4, others as kGrouped)
-  kGrouped,  // the same, up to 128 of them: for prefill
+  kGrouped,  // the same, up to 96 (bf16 128, fp8-block 64): for prefill
 };
 
 // NOTE: down reads the routing before the kernels ahead of it have ended. Its x comes from a

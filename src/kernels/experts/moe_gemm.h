@@ -65,9 +65,11 @@ void LaunchMoeSum(const MoeGemmParams& params, cudaStream_t stream);
 
 // The two variants, in `sms` CTAs. Rows of a tile are the kernel's choice.
 int StripsTileRows(const PackedExperts& weight, int tokens, int entries);
-// is_narrow: for tiles of few rows (mxfp4; the others have one instance).
-int GroupedTileRows(Packing packing, bool is_narrow);
-void LaunchMoeGrouped(const MoeGemmParams& params, bool is_narrow, int sms, cudaStream_t stream);
+// Instances of the grouped kernel, by rows of a tile (mxfp4; the others have the last one alone).
+enum class GroupedTiles { kNarrow, kWide };
+int GroupedTileRows(Packing packing, GroupedTiles tiles);
+void LaunchMoeGrouped(const MoeGemmParams& params, GroupedTiles tiles, int sms,
+                      cudaStream_t stream);
 void LaunchMoeStrips(const MoeGemmParams& params, int tile, int sms, cudaStream_t stream);
 
 }  // namespace rose
