@@ -40,14 +40,12 @@ struct AttentionParams {
   // Whether every sequence of the step has kDecodeRows rows at most. The launch is then the same
   // for all steps of one seq_count, as graphs need it.
   bool is_decode = false;
+  // Whether an earlier attention of this step and workspace has made the list of work already.
+  bool is_planned = false;
 };
 
 // Rows of a sequence up to which each of them is computed as a decode row.
 constexpr int kDecodeRows = 4;
-
-// Makes the list of work in the workspace: once a step and KV group, before its first attention.
-// Reads step.seqs, seq_count and rows, limits, group and workspace.
-void LaunchPlanAttention(const AttentionParams& params, cudaStream_t stream);
 
 // out = softmax(q . k / sqrt(head_dim), with the sink) . v over the keys that a row sees: those of
 // its sequence up to its own position, limits.window at most (0 = all). bf16 products, f32 sums,

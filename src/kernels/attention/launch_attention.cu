@@ -94,6 +94,7 @@ void LaunchPagedAttention(const AttentionParams& params, cudaStream_t stream) {
                  params.qkv_stride % 8 == 0,
              "qkv_stride=", params.qkv_stride);
   if (params.step.rows == 0) return;
+  if (!params.is_planned) LaunchPlanAttention(params, stream);
   if (!IsFast(params.limits)) return LaunchTileAttention(params, stream);
   LaunchDecodeAttention(params, stream);
   LaunchMergeAttention(params, stream);

@@ -177,16 +177,19 @@ __global__ void __launch_bounds__(kDecodeThreads, kDim == 64 ? 2 : 1)
 }
 
 template <int kDim>
-void LaunchDecode(const AttendParams& decode, int64_t bound, cudaStream_t stream) {
+void LaunchDecode(const AttendParams& decode, int64_t bound, bool is_planned, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(DecodeShared<kDim>);
   constexpr int kCtas = kDim == 64 ? 2 : 1;  // of an SM
   static_assert(kCtas * (kBytes + 1024) <= 228 * 1024, "the CTAs of an SM share its memory");
   AllowSharedMemory("sm90_bf16_attention_decode", sm90_bf16_attention_decode_kernel<kDim>, kBytes);
   const auto ctas = static_cast<unsigned>(std::min<int64_t>(bound, SmCount() * kCtas));
-  Launch(
-      "sm90_bf16_attention_decode", sm90_bf16_attention_decode_kernel<kDim>,
-      {.grid = dim3(ctas), .block = dim3(kDecodeThreads), .smem_bytes = kBytes, .dependent = true},
-      stream, decode);
+  // The kernel reads the plan before it waits. Right behind the plan it begins when that has ended.
+  Launch("sm90_bf16_attention_decode", sm90_bf16_attention_decode_kernel<kDim>,
+         {.grid = dim3(ctas),
+          .block = dim3(kDecodeThreads),
+          .smem_bytes = kBytes,
+          .dependent = is_planned},
+         stream, decode);
 }
 
 }  // namespace
@@ -197,9 +200,9 @@ void LaunchDecodeAttention(const AttentionParams& params, cudaStream_t stream) {
   const int64_t rows = std::min(params.step.rows, params.step.seq_count * kDecodeRows);
   const int64_t bound = (rows + decode.work.slots) * decode.kv_heads * decode.blocks;
   if (decode.dim == 64) {
-    LaunchDecode<64>(decode, bound, stream);
+    LaunchDecode<64>(decode, bound, params.is_planned, stream);
   } else {
-    LaunchDecode<128>(decode, bound, stream);
+    LaunchDecode<128>(decode, bound, params.is_planned, stream);
   }
 }
 

@@ -98,7 +98,6 @@ __global__ void __launch_bounds__(kThreads)
     sm90_plan_attention_kernel(const __grid_constant__ PlanParams p) {
   __shared__ int scratch[kWarps];
   __shared__ SeqWork work[kThreads];
-  // The next kernel must not begin before this one ends: attention reads the list before it waits.
   ptx::DependencyWait();
   int slots = 0, items = 0, tiles = 0, rows = 0;  // of the sequences before this round's
   for (int from = 0; from < p.seq_count; from += kThreads) {

@@ -101,6 +101,8 @@ int PrefillQueries(int64_t head_dim);
 // Streaming multiprocessors of the current device.
 int64_t SmCount();
 
+// Makes the list. Reads step.seqs, seq_count and rows, limits, group and workspace.
+void LaunchPlanAttention(const AttentionParams& params, cudaStream_t stream);
 void LaunchPrefillAttention(const AttentionParams& params, cudaStream_t stream);
 void LaunchTileAttention(const AttentionParams& params, cudaStream_t stream);
 void LaunchDecodeAttention(const AttentionParams& params, cudaStream_t stream);

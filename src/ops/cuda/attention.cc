@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "device/cuda_check.h"
 #include "kernels/rope/rope.h"
@@ -38,9 +39,9 @@ int64_t Capacity(int64_t needed) {
 
 }  // namespace
 
-// Gives the parameters the workspace of their KV group, and makes its list of work if this is the
-// step's first layer of the group.
-AttentionParams CudaOps::PlanAttention(AttentionParams params) {
+// Gives the parameters the workspace of their KV group, whose list of work the step's first layer
+// of the group makes.
+AttentionParams CudaOps::InWorkspace(AttentionParams params) {
   AttentionWorkspace& own = attention_[params.group];
   const AttentionLimits& limits = params.limits;
   const bool fits = own.limits.rows >= params.step.rows &&
@@ -59,8 +60,7 @@ AttentionParams CudaOps::PlanAttention(AttentionParams params) {
   }
   params.limits = own.limits;
   params.workspace = own.memory.get();
-  if (!own.is_planned) LaunchPlanAttention(params, stream_.get());
-  own.is_planned = true;
+  params.is_planned = std::exchange(own.is_planned, true);
   return params;
 }
 
@@ -136,19 +136,19 @@ Tensor CudaOps::PagedAttention(const Tensor& qkv, const AttentionShape& shape, c
                     {"head_dim", shape.head_dim},
                     {"window", kv.window}});
   Tensor out = layer().Take(DType::kBf16, {qkv.dim(0), shape.heads * shape.head_dim});
-  LaunchPagedAttention(PlanAttention({.qkv = qkv.data<Bf16>(),
-                                      .keys = kv.keys.data<Bf16>(),
-                                      .values = kv.values.data<Bf16>(),
-                                      .sinks = VectorOf(sinks),
-                                      .out = out.data<Bf16>(),
-                                      .step = inputs_.on_device(),
-                                      .limits = {.heads = shape.heads,
-                                                 .kv_heads = shape.kv_heads,
-                                                 .head_dim = shape.head_dim,
-                                                 .window = kv.window},
-                                      .qkv_stride = qkv.dim(1),
-                                      .group = kv.group,
-                                      .is_decode = IsDecode(step)}),
+  LaunchPagedAttention(InWorkspace({.qkv = qkv.data<Bf16>(),
+                                    .keys = kv.keys.data<Bf16>(),
+                                    .values = kv.values.data<Bf16>(),
+                                    .sinks = VectorOf(sinks),
+                                    .out = out.data<Bf16>(),
+                                    .step = inputs_.on_device(),
+                                    .limits = {.heads = shape.heads,
+                                               .kv_heads = shape.kv_heads,
+                                               .head_dim = shape.head_dim,
+                                               .window = kv.window},
+                                    .qkv_stride = qkv.dim(1),
+                                    .group = kv.group,
+                                    .is_decode = IsDecode(step)}),
                        stream_.get());
   return out;
 }

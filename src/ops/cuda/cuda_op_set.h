@@ -99,7 +99,7 @@ class CudaOps : public OpSet {
   // attention.cc
   const float* InvFreq(const Rope& rope);
   void CheckStep(const Step& step) const;
-  AttentionParams PlanAttention(AttentionParams params);
+  AttentionParams InWorkspace(AttentionParams params);
   // experts.cc
   Result<Weight> Pack(const Weight& stack, size_t raw);
   ExpertsScratch Scratch(const Routing& routing, const PackedExperts& weight);
