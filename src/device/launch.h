@@ -12,10 +12,10 @@
 //   2. Before its wait a kernel writes no global memory, and reads only what no kernel writes that
 //      may still run: weights, and what copies brought (copies wait for all kernels, and kernels
 //      for them). When the kernel ahead calls DependencyLaunch does not matter then; early is best.
-//   3. Exceptions from 2: before their waits kernels may read what was written before a kernel
-//   ahead
-//      of them that was launched plainly (attention does so with its plan), and what was written
-//      before one ahead that calls DependencyLaunch only behind its own wait.
+//   3. Exceptions from 2. Before its wait a kernel may also read
+//      what was written before a kernel ahead of it that was launched plainly (attention does so
+//      with its plan), and
+//      what was written before one ahead that calls DependencyLaunch only behind its own wait.
 // A kernel that is launched plainly begins when all ahead have ended and what they wrote can be
 // seen. NOTE: behind a kernel that calls DependencyLaunch nowhere a dependent one begins when its
 // CTAs have ended too, but what they wrote may not have arrived: attention was seen to read the

@@ -4,11 +4,11 @@
 //           and one split of 512 keys. Where a row has several items, each leaves its sums in the
 //           workspace, for smxx_attention_merge.cu.
 // Work      persistent CTAs take units (item, KV head, 8 heads) in turn. A warpgroup copies pages
-// of
-//           keys, then of values, into a ring, as far ahead as there is room. Eight warps compute:
-//           first a warp has a page: its scores, and from all pages' maxima the offsets. Then a
-//           warp has 8 or 16 dims of the values, and walks over the pages in order. The heads are
-//           rows 0 to 7 of the products' 16; the rest are zeros and cost nothing that is scarce.
+//           of keys, then of values, into a ring, as far ahead as there is room. Eight warps
+//           compute: first a warp has a page: its scores, and from all pages' maxima the offsets.
+//           Then a warp has 8 or 16 dims of the values, and walks over the pages in order. The
+//           heads are rows 0 to 7 of the products' 16; the rest are zeros and cost nothing that is
+//           scarce.
 // Bound     memory: keys and values are read once for 8 heads.
 // Measured  on one H200 (2026-11-30, 1.97 GHz, median of 9 graphs of 24 launches that rotate over
 //           keys and values of 0.4 GB or more; with the merge, without the plan). 64 query and 8 KV

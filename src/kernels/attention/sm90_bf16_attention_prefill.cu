@@ -9,10 +9,9 @@
 //           what earlier splits gave waits in shared memory.
 // Bound     exponentials and the instructions around them; then the tensor cores.
 // Measured  on one H200 (2026-11-30, median of 9 graphs): from an empty cache, 64 query and 8 KV
-// heads
-//           of 64: 2048 tokens 92 us, 8192 1.15 ms = 480 TFLOP/s, 32768 18.5 ms; window 128: 8192
-//           tokens 128 us, 32768 461 us. 2048 tokens at 30000: 2.2 ms. 32 and 4 heads of 128: 8192
-//           tokens 1.11 ms = 494 TFLOP/s. Three warpgroups of 64 queries, merged values in
+//           heads of 64: 2048 tokens 92 us, 8192 1.15 ms = 480 TFLOP/s, 32768 18.5 ms; window 128:
+//           8192 tokens 128 us, 32768 461 us. 2048 tokens at 30000: 2.2 ms. 32 and 4 heads of 128:
+//           8192 tokens 1.11 ms = 494 TFLOP/s. Three warpgroups of 64 queries, merged values in
 //           registers, queries loaded by those who compute: 417 and 427 TFLOP/s.
 #include <algorithm>
 

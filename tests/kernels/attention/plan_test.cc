@@ -2,6 +2,8 @@
 // memory is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "device/cuda_check.h"
