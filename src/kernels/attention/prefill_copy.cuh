@@ -9,6 +9,7 @@
 #include "kernels/attention/work.h"
 #include "kernels/common/ptx/bulk_copy.cuh"
 #include "kernels/common/ptx/warpgroup.cuh"
+#include "kernels/common/ring_place.cuh"
 
 namespace rose {
 
@@ -65,19 +66,6 @@ __device__ inline bool TakeUnit(const AttendParams& p, int round, int units, Pre
   unit.end = unit.last / kPage + 1;
   return true;
 }
-
-// Where a ring has come to.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void Advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 // The state of a warp that copies.
 template <int kDim>

@@ -75,7 +75,7 @@ struct Copier {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) x[i] += kGroupedStageUnits * 128;
     ptx::CopyAsyncCommit();
-    turn.Next();
+    turn.Advance();
     if (++pending == G::kInFlight) {
       ptx::CopyAsyncWait<G::kInFlight - 1>();  // the oldest pending stage is there
       Land();
@@ -85,7 +85,7 @@ struct Copier {
     ptx::FenceAsync();  // this thread's rows before wgmma reads them
     __syncwarp();
     if (lane() == 0) ptx::BarrierArrive(&s.full[landed.stage]);
-    landed.Next();
+    landed.Advance();
     --pending;
   }
   __device__ void Run(int tiles, int row_tiles) {

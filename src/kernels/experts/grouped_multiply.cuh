@@ -68,7 +68,7 @@ struct Multiplier {
       Issue(u, 1, false);
       if (u == kGroupedStageUnits - 1 || i == kUnits - 1) {
         before = turn.stage;
-        turn.Next();
+        turn.Advance();
         if (i < kUnits - 1) Await();
       }
       if (i < kUnits - 1) Load((i + 1) % kGroupedStageUnits);
@@ -96,7 +96,7 @@ struct Multiplier {
       ptx::ProductWait<0>();
       if (u < kGroupedStageUnits - 1 && i < units - 1) continue;
       Release(turn.stage);
-      turn.Next();
+      turn.Advance();
     }
   }
 };

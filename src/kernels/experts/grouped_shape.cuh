@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "kernels/common/ring_place.cuh"
 #include "kernels/experts/expert_decode.cuh"
 #include "kernels/experts/moe_gemm.h"
 
@@ -54,14 +55,7 @@ struct Grouped {
   };
   static_assert(sizeof(Shared) + 1024 <= 227 * 1024, "shared memory of an SM");
 
-  // A place in the ring of stages.
-  struct Turn {
-    int stage = 0;
-    uint32_t parity = 0;
-    __device__ void Next() {
-      if (++stage == kStages) stage = 0, parity ^= 1;
-    }
-  };
+  using Turn = RingPlace<kStages>;
 };
 
 struct GroupedTile {

@@ -34,7 +34,9 @@ template <int kColumns>
 struct PartsShared {
   static constexpr int kTotalBytes = kTileTokens * kColumns * sizeof(float);
 
-  TileRing<kColumns, 1, 224 * 1024 - kTotalBytes> ring;
+  using Ring = TileRing<kColumns, 1, 224 * 1024 - kTotalBytes>;
+
+  Ring ring;
   // The first CTA's total, as the threads of the second hold theirs.
   float4 total[kColumns / 8][kTileGroups * 128];
   uint64_t arrived;  // the bytes of that
@@ -57,15 +59,15 @@ template <int kColumns>
 __device__ void Copy(const PartsParams& p, PartsShared<kColumns>& shared, int token, int row) {
   auto& ring = shared.ring;
   const Part part(p.steps);
-  TileSlot weights, x;
+  typename PartsShared<kColumns>::Ring::Slot weights, x;
   const auto copy_weights = [&](int step) {
     ring.CopyWeights(p.maps, weights, step * kTileDepth, row);
-    weights.Advance(ring.kStages);
+    weights.Advance();
   };
   const int early = min(part.end, part.begin + kEarly);
   for (int step = part.begin; step < early; ++step) copy_weights(step);
   ptx::DependencyWait();
-  for (int step = part.begin; step < part.end; ++step, x.Advance(ring.kStages)) {
+  for (int step = part.begin; step < part.end; ++step, x.Advance()) {
     if (step >= early) copy_weights(step);
     ring.CopyX(p.maps, x, step * kTileDepth, token);
   }
@@ -77,7 +79,7 @@ __device__ void Multiply(const PartsParams& p, PartsShared<kColumns>& shared, in
   const Part part(p.steps);
   const bool is_first = ptx::ClusterRank() == 0;
   float sums[kHeld][kColumns / 2];
-  TileSlot slot;
+  typename PartsShared<kColumns>::Ring::Slot slot;
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
     const int begin = part.begin + i * kStepsPerChunk;

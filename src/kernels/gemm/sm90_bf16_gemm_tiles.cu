@@ -58,7 +58,7 @@ __device__ void Meet() {
 }
 
 template <int kColumns, typename Ring>
-__device__ void Multiply(const TilesParams& p, Ring& ring, Tile tile, TileSlot& slot) {
+__device__ void Multiply(const TilesParams& p, Ring& ring, Tile tile, typename Ring::Slot& slot) {
   const int group = threadIdx.x / 128 - 1;
   float total[kColumns / 2] = {};
   TileBias<kColumns> bias;
@@ -93,12 +93,12 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   ptx::DependencyWait();
   const int tiles = p.token_tiles * p.column_tiles;
   const int first = blockIdx.x / kCluster, stride = gridDim.x / kCluster;
-  TileSlot slot;
+  typename Ring::Slot slot;
   if (threadIdx.x < 128) {
     ptx::RegistersDown<40>();
     for (int i = first; threadIdx.x == 0 && i < tiles; i += stride) {
       const Tile tile = TileAt<kColumns, kCluster>(p, i);
-      for (int step = 0; step < p.steps; ++step, slot.Advance(ring.kStages)) {
+      for (int step = 0; step < p.steps; ++step, slot.Advance()) {
         ring.CopyWeights(p.maps, slot, step * kTileDepth, tile.column);
         ring.CopyX(p.maps, slot, step * kTileDepth, tile.token);
       }

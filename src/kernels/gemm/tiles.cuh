@@ -7,6 +7,7 @@
 #include "kernels/common/ptx/tensor_copy.cuh"
 #include "kernels/common/ptx/warpgroup.cuh"
 #include "kernels/common/ptx/wgmma.cuh"
+#include "kernels/common/ring_place.cuh"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/store.cuh"
 
@@ -37,15 +38,6 @@ constexpr int64_t TileCost(int64_t columns, int64_t steps) {
   return (columns + 32) * steps;
 }
 
-struct TileSlot {
-  int index = 0;
-  uint32_t phase = 0;
-
-  __device__ void Advance(int stages) {
-    if (++index == stages) index = 0, phase ^= 1;
-  }
-};
-
 // The kCluster (1 or 2) CTAs of a cluster work on tiles of neighbouring tokens and share the
 // weights: each brings its part of them to all. kBytes are what the stages may take.
 template <int kColumns, int kCluster, int kBytes>
@@ -53,6 +45,7 @@ struct TileRing {
   static_assert(kColumns % (8 * kCluster) == 0, "a share of the weights is whole groups of 8 rows");
   static constexpr int kStageBytes = (kTileTokens + kColumns) * kTileRowBytes;
   static constexpr int kStages = kBytes / kStageBytes;
+  using Slot = RingPlace<kStages>;
 
   uint8_t x[kStages][kTileTokens * kTileRowBytes];  // rows behind the tile's hold leftovers
   uint8_t weights[kStages][kColumns * kTileRowBytes];
@@ -68,24 +61,24 @@ struct TileRing {
   }
 
   // Begins to fill a slot with k from `k` on of x and of the weight: of its rows from `row` on.
-  __device__ void CopyWeights(const TileMaps& maps, TileSlot slot, int k, int row) {
+  __device__ void CopyWeights(const TileMaps& maps, Slot slot, int k, int row) {
     constexpr int kShare = kColumns / kCluster;
     // The multiplying warps of all CTAs are done with what the slot held.
-    ptx::BarrierWait(&empty[slot.index], slot.phase ^ 1);
-    uint64_t* filled = &full[slot.index];
+    ptx::BarrierWait(&empty[slot.stage], slot.parity ^ 1);
+    uint64_t* filled = &full[slot.stage];
     ptx::BarrierExpect(filled, (maps.rows + kColumns) * kTileRowBytes);
     if constexpr (kCluster == 1) {
-      ptx::CopyBox(weights[slot.index], maps.weight, k, row, filled);
+      ptx::CopyBox(weights[slot.stage], maps.weight, k, row, filled);
     } else {
       const int rank = static_cast<int>(ptx::ClusterRank());
-      ptx::CopyBoxToAll(weights[slot.index] + rank * kShare * kTileRowBytes, maps.weight, k,
+      ptx::CopyBoxToAll(weights[slot.stage] + rank * kShare * kTileRowBytes, maps.weight, k,
                         row + rank * kShare, filled, (1 << kCluster) - 1);
     }
   }
 
   // Behind CopyWeights of the same slot: the rest of it.
-  __device__ void CopyX(const TileMaps& maps, TileSlot slot, int k, int token) {
-    ptx::CopyBox(x[slot.index], maps.x, k, token, &full[slot.index]);
+  __device__ void CopyX(const TileMaps& maps, Slot slot, int k, int token) {
+    ptx::CopyBox(x[slot.stage], maps.x, k, token, &full[slot.stage]);
   }
 
   // This warp is done with the slot; says so to all that fill it.
@@ -99,13 +92,13 @@ struct TileRing {
   }
 
   // The sum over `steps` stages (at least one), from zero; by warpgroup `group`.
-  __device__ void Chunk(TileSlot& slot, int group, int steps, float (&sum)[kColumns / 2]) {
+  __device__ void Chunk(Slot& slot, int group, int steps, float (&sum)[kColumns / 2]) {
     int before = -1;  // the slot whose products may be unfinished
 #pragma unroll 1
-    for (int s = 0; s < steps; ++s, slot.Advance(kStages)) {
-      ptx::BarrierWait(&full[slot.index], slot.phase);
-      const uint64_t a = ptx::TileDescriptor(x[slot.index] + group * 64 * kTileRowBytes);
-      const uint64_t b = ptx::TileDescriptor(weights[slot.index]);
+    for (int s = 0; s < steps; ++s, slot.Advance()) {
+      ptx::BarrierWait(&full[slot.stage], slot.parity);
+      const uint64_t a = ptx::TileDescriptor(x[slot.stage] + group * 64 * kTileRowBytes);
+      const uint64_t b = ptx::TileDescriptor(weights[slot.stage]);
       ptx::ProductFence();
 #pragma unroll
       for (int k = 0; k < kTileDepth / 16; ++k) {
@@ -114,7 +107,7 @@ struct TileRing {
       ptx::ProductCommit();
       ptx::ProductWait<1>();
       if (before >= 0) Release(before);
-      before = slot.index;
+      before = slot.stage;
     }
     ptx::ProductWait<0>();
     Release(before);
